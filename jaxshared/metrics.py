@@ -1,0 +1,348 @@
+r"""Scores of clusterings, of rankings, and of how far two sources are apart.
+
+Clustering scores compare ``truth`` (categories given by people) with ``labels`` (clusters found);
+both are sequences of anything that can be sorted, and names of clusters do not matter. Retrieval
+scores take ``relevance``: one row per query, ``relevance[q, r]`` true when the item at rank ``r``
+(0 is the top) is relevant. :func:`ranked_relevance` makes it from a ranking. Queries without a
+relevant item have no precision-recall curve; their scores are NaN and every mean leaves them out.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.optimize import linear_sum_assignment
+from scipy.spatial.distance import jensenshannon
+from sklearn.metrics import normalized_mutual_info_score
+from sklearn.metrics.cluster import contingency_matrix
+
+__all__ = [
+    "RECALL_LEVELS",
+    "CategoryScores",
+    "accuracy",
+    "average_precision",
+    "category_ratios",
+    "category_scores",
+    "clustering_scores",
+    "divergences",
+    "entropy",
+    "jensen_shannon",
+    "mean_average_precision",
+    "nmi",
+    "precision_at",
+    "precision_at_recall",
+    "precision_recall",
+    "purity",
+    "ranked_relevance",
+]
+
+#: The recall levels 0, 0.1, ..., 1 of the 11-point curve.
+RECALL_LEVELS = np.linspace(0.0, 1.0, 11)
+
+
+class CategoryScores(NamedTuple):
+    """Purity and entropy per category: the values themselves, or ratios of them."""
+
+    categories: np.ndarray
+    purity: np.ndarray
+    entropy: np.ndarray
+
+
+def _table(truth, labels):
+    """Counts (categories, clusters), after checking that the two sequences fit together."""
+    truth, labels = np.asarray(truth), np.asarray(labels)
+    if truth.ndim != 1 or labels.ndim != 1 or truth.shape != labels.shape:
+        raise ValueError(
+            f"truth has shape {truth.shape} and labels {labels.shape}: both must be "
+            f"one-dimensional "
+            "and equally long, one entry per sample."
+        )
+    if truth.size == 0:
+        raise ValueError("truth and labels are empty: there is nothing to score.")
+    return contingency_matrix(truth, labels)
+
+
+def accuracy(truth, labels):
+    r"""Share of samples that are right under the best one-to-one map of clusters to categories.
+
+    .. math:: AC = \frac1n \max_{map} \sum_k [map(c_k) = z_k]
+
+    The map is found by the Hungarian method. With more clusters than categories the surplus
+    clusters are wrong.
+
+    >>> accuracy(["cat", "cat", "dog", "dog"], [1, 1, 0, 1])
+    0.75
+    """
+    table = _table(truth, labels)
+    rows, columns = linear_sum_assignment(table, maximize=True)
+    return float(table[rows, columns].sum() / table.sum())
+
+
+def nmi(truth, labels, *, average="geometric"):
+    r"""Mutual information of truth and labels over a mean of their entropies.
+
+    .. math:: NMI = I(c, z) / mean(H(c), H(z))
+
+    ``average`` names the mean: ``"geometric"`` (Gupta et al. 2011), ``"max"`` (Ma et al. 2019),
+    ``"arithmetic"`` or ``"min"``.
+
+    >>> round(nmi([0, 0, 1, 1], [0, 0, 0, 1], average="max"), 4)
+    0.3113
+    """
+    if average not in ("geometric", "max", "arithmetic", "min"):
+        raise ValueError(
+            f"average is {average!r}: choose 'geometric', 'max', 'arithmetic' or 'min'."
+        )
+    _table(truth, labels)
+    return float(normalized_mutual_info_score(truth, labels, average_method=average))
+
+
+def _cluster_entropies(table):
+    share = table / table.sum(axis=0)
+    # log of 1 where the share is 0: such a category adds nothing
+    return -(share * np.log(np.where(share > 0, share, 1.0))).sum(axis=0)
+
+
+def entropy(truth, labels):
+    r"""Average cluster entropy (ACE), natural logarithm; 0 when every cluster has one category.
+
+    .. math:: ACE = \frac1n \sum_j n_j E_j, \qquad E_j = -\sum_i p_{ij} \log p_{ij}
+
+    >>> round(entropy([0, 0, 1, 1], [0, 0, 0, 1]), 4)
+    0.4774
+    """
+    table = _table(truth, labels)
+    return float(table.sum(axis=0) @ _cluster_entropies(table) / table.sum())
+
+
+def purity(truth, labels):
+    r"""Cluster purity (CP): the share of samples in the largest category of their cluster.
+
+    >>> purity([0, 0, 1, 1], [0, 0, 0, 1])
+    0.75
+    """
+    table = _table(truth, labels)
+    return float(table.max(axis=0).sum() / table.sum())
+
+
+def category_scores(truth, labels):
+    r"""Purity and entropy per category, over the clusters in which it is the largest.
+
+    .. math:: CP_i = \frac{\sum_{j \in C_i} m_j}{\sum_{j \in C_i} n_j}, \qquad
+              ACE_i = \frac{\sum_{j \in C_i} n_j E_j}{\sum_{j \in C_i} n_j}
+
+    A cluster with two equally large categories counts for both, as in the paper. A category that is
+    the largest nowhere has NaN.
+
+    >>> scores = category_scores(["a", "a", "b", "b"], [0, 0, 0, 1])
+    >>> [(str(c), round(float(p), 4)) for c, p in zip(scores.categories, scores.purity)]
+    [('a', 0.6667), ('b', 1.0)]
+    """
+    table = _table(truth, labels)
+    sizes, largest, entropies = table.sum(axis=0), table.max(axis=0), _cluster_entropies(table)
+    owns = table == largest
+    total = owns @ sizes
+    safe = np.where(total > 0, total, 1)
+    return CategoryScores(
+        np.unique(np.asarray(truth)),
+        np.where(total > 0, owns @ largest / safe, np.nan),
+        np.where(total > 0, owns @ (sizes * entropies) / safe, np.nan),
+    )
+
+
+def category_ratios(truth, shared_labels, specific_labels):
+    """Ratio, per category, of the scores on shared coefficients to those on specific coefficients.
+
+    A purity ratio above 1 marks a category common to the sources, below 1 one of this source alone;
+    the entropy ratio says the opposite. A category that is the largest in no cluster of the shared
+    (specific) clustering counts there with purity 0; with no such cluster on either side it is NaN.
+
+    >>> ratios = category_ratios([0, 0, 1, 1], [0, 0, 1, 1], [0, 0, 0, 1])
+    >>> [round(float(r), 2) for r in ratios.purity]
+    [1.5, 1.0]
+    """
+    shared, specific = (category_scores(truth, each) for each in (shared_labels, specific_labels))
+    # an unfound category: nothing of it is pure, and it is as mixed as all the data
+    proportions = np.unique(np.asarray(truth), return_counts=True)[1] / len(truth)
+    mixed = -(proportions * np.log(proportions)).sum()
+    lost = np.isnan(shared.purity) & np.isnan(specific.purity)
+
+    def ratio(over, under, fallback):
+        over, under = (np.where(np.isnan(each), fallback, each) for each in (over, under))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            quotient = np.where((over == 0) & (under == 0), 1.0, over / under)
+        return np.where(lost, np.nan, quotient)
+
+    return CategoryScores(
+        shared.categories,
+        ratio(shared.purity, specific.purity, 0.0),
+        ratio(shared.entropy, specific.entropy, mixed),
+    )
+
+
+def clustering_scores(truth, labels):
+    """The four scores of the RJSNMF tables in one dictionary.
+
+    >>> {name: round(score, 3) for name, score in clustering_scores([0, 0, 1], [1, 1, 0]).items()}
+    {'accuracy': 1.0, 'nmi': 1.0, 'entropy': 0.0, 'purity': 1.0}
+    """
+    return {
+        "accuracy": accuracy(truth, labels),
+        "nmi": nmi(truth, labels),
+        "entropy": entropy(truth, labels),
+        "purity": purity(truth, labels),
+    }
+
+
+def ranked_relevance(ranking, relevant):
+    """Relevance in ranked order.
+
+    ``ranking`` (queries, depth) holds item indices; ``relevant`` (queries, items) is true or false.
+
+    >>> ranked_relevance([[2, 0, 1]], [[True, False, True]]).tolist()
+    [[True, True, False]]
+    """
+    ranking = np.asarray(ranking)
+    dense = relevant.toarray() if sp.issparse(relevant) else np.asarray(relevant)
+    if ranking.ndim != 2 or dense.ndim != 2 or len(ranking) != len(dense):
+        raise ValueError(
+            f"ranking has shape {ranking.shape} and relevant {dense.shape}: both need one row per "
+            "query."
+        )
+    return np.take_along_axis(dense.astype(bool), ranking, axis=1)
+
+
+def _relevance(relevance, num_relevant):
+    relevance = np.asarray(relevance, dtype=bool)
+    if relevance.ndim != 2:
+        raise ValueError(f"relevance has shape {relevance.shape}: it needs (queries, depth).")
+    found = relevance.sum(axis=1)
+    num_relevant = found if num_relevant is None else np.asarray(num_relevant)
+    if num_relevant.shape != found.shape or np.any(num_relevant < found):
+        raise ValueError(
+            f"num_relevant has shape {num_relevant.shape} for {len(found)} queries, or is below "
+            "what is ranked already: it must say how many items are relevant to each query in all."
+        )
+    return relevance, num_relevant
+
+
+def _mean(values):
+    """Mean over the queries that have a score; NaN when none has."""
+    known = values[~np.isnan(values).reshape(len(values), -1).any(axis=1)]
+    return known.mean(axis=0) if len(known) else np.full(values.shape[1:], np.nan)
+
+
+def precision_recall(relevance, num_relevant=None, *, levels=RECALL_LEVELS, per_query=False):
+    r"""Interpolated precision at each recall level, the mean over queries.
+
+    .. math:: P(r) = \max_{k:\, recall(k) \ge r} precision(k)
+
+    With the default ``levels`` this is the 11-point curve. ``num_relevant`` is the number of
+    relevant items per query where the ranking was cut; recall that the cut ranking never reaches
+    scores 0.
+
+    >>> precision_recall([[True, False, True, False]]).round(2).tolist()
+    [1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 0.67, 0.67, 0.67, 0.67, 0.67]
+    """
+    relevance, num_relevant = _relevance(relevance, num_relevant)
+    hits = relevance.cumsum(axis=1)
+    precision = hits / np.arange(1, relevance.shape[1] + 1)
+    recall = hits / np.maximum(num_relevant, 1)[:, None]
+    # max over all deeper ranks, with a 0 past the end for recall that is never reached
+    best = np.maximum.accumulate(precision[:, ::-1], axis=1)[:, ::-1]
+    best = np.pad(best, ((0, 0), (0, 1)))
+    curves = np.empty((len(relevance), len(levels)))
+    for column, level in enumerate(levels):
+        # 1e-12: recall 3/10 must count as having reached the level 0.3
+        first = (recall < level - 1e-12).sum(axis=1)
+        curves[:, column] = np.take_along_axis(best, first[:, None], axis=1)[:, 0]
+    curves[num_relevant == 0] = np.nan
+    return curves if per_query else _mean(curves)
+
+
+def precision_at_recall(relevance, num_relevant=None, *, recall=0.1, per_query=False):
+    """Interpolated precision at one recall level (the KDD paper fixes 0.1), the mean over queries.
+
+    >>> precision_at_recall([[False, True]])
+    0.5
+    """
+    curves = precision_recall(relevance, num_relevant, levels=[recall], per_query=True)[:, 0]
+    return curves if per_query else float(_mean(curves))
+
+
+def precision_at(relevance, scopes=(1, 5, 10, 20, 50, 100), *, per_query=False):
+    """P@N: precision among the top N for each N of ``scopes``, the mean over queries.
+
+    A ranking shorter than N is taken to go on with irrelevant items.
+
+    >>> precision_at([[True, False, True, False]], scopes=(1, 2, 4)).tolist()
+    [1.0, 0.5, 0.5]
+    """
+    relevance, _ = _relevance(relevance, None)
+    scopes = np.asarray(scopes)
+    hits = np.pad(relevance.cumsum(axis=1), ((0, 0), (1, 0)))
+    values = hits[:, np.minimum(scopes, relevance.shape[1])] / scopes
+    return values if per_query else values.mean(axis=0)
+
+
+def average_precision(relevance, num_relevant=None):
+    r"""Average precision of every query: the mean of the precisions at its relevant items.
+
+    >>> average_precision([[True, False, True], [False, False, True]]).round(3).tolist()
+    [0.833, 0.333]
+    """
+    relevance, num_relevant = _relevance(relevance, num_relevant)
+    precision = relevance.cumsum(axis=1) / np.arange(1, relevance.shape[1] + 1)
+    total = (precision * relevance).sum(axis=1)
+    return np.where(num_relevant > 0, total / np.maximum(num_relevant, 1), np.nan)
+
+
+def mean_average_precision(relevance, num_relevant=None):
+    """MAP: the mean of :func:`average_precision` over the queries that have a relevant item.
+
+    >>> round(mean_average_precision([[True, False, True], [False, False, True]]), 4)
+    0.5833
+    """
+    return float(_mean(average_precision(relevance, num_relevant)))
+
+
+def _distribution(source):
+    if sp.issparse(source) or np.ndim(source) == 2:
+        source = np.asarray(source.sum(axis=1))
+    weights = np.asarray(source, dtype=float).ravel()
+    if np.any(weights < 0) or not np.isfinite(weights).all() or weights.sum() <= 0:
+        raise ValueError("a feature distribution needs finite weights >= 0 that are not all 0.")
+    return weights / weights.sum()
+
+
+def jensen_shannon(first, second, *, base=2):
+    r"""Jensen-Shannon divergence of the feature distributions of two sources.
+
+    .. math:: JS(p, q) = \tfrac12 KL(p \,\|\, m) + \tfrac12 KL(q \,\|\, m), \qquad m = (p + q) / 2
+
+    Takes sources (features, samples), whose rows are summed, or weight vectors. In base 2 it runs
+    from 0 (the same distribution) to 1 (no feature in common).
+
+    >>> jensen_shannon([1, 1, 0, 0], [0, 0, 1, 1])
+    1.0
+    """
+    first, second = _distribution(first), _distribution(second)
+    if len(first) != len(second):
+        raise ValueError(
+            f"the sources have {len(first)} and {len(second)} features: align the vocabularies "
+            f"with "
+            "js.text.align first."
+        )
+    return float(jensenshannon(first, second, base=base) ** 2)
+
+
+def divergences(sources, *, base=2):
+    """Jensen-Shannon divergence of every pair of sources, as a square matrix.
+
+    >>> divergences([[1, 0], [1, 0], [0, 2]]).tolist()
+    [[0.0, 0.0, 1.0], [0.0, 0.0, 1.0], [1.0, 1.0, 0.0]]
+    """
+    weights = [_distribution(source) for source in sources]
+    return np.array([[jensen_shannon(p, q, base=base) for q in weights] for p in weights])
