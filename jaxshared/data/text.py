@@ -1,0 +1,272 @@
+r"""Text and tags as sources: term-by-item matrices over one vocabulary, and queries over it.
+
+scikit-learn tokenises and weights; this module turns its (samples, features) into the library's
+(features, samples), puts several sources over one vocabulary, and leaves out what is too rare or
+too short to learn from. A *document* is a string, or a sequence of terms that is taken as it is
+(tags).
+
+    counts = [count_terms(documents) for documents in (news, blogs)]
+    texts  = sources_from_counts([c.source for c in counts], [c.vocabulary for c in counts])
+    model  = js.JSNMF(shared=15, specific=(10, 10));  js.fit(model, texts.sources, key=key)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer
+
+__all__ = [
+    "Counts",
+    "Queries",
+    "Texts",
+    "align",
+    "count_terms",
+    "drop_rare",
+    "query_vectors",
+    "sources_from_counts",
+    "sources_from_documents",
+    "tfidf",
+]
+
+
+class Counts(NamedTuple):
+    """Term counts (features, samples), the term of each row, and which items the columns are."""
+
+    source: sp.csr_array
+    vocabulary: np.ndarray
+    items: np.ndarray
+
+
+class Texts(NamedTuple):
+    """Weighted sources over one vocabulary.
+
+    ``idf`` holds one weight vector per source (a query against source ``i`` is weighted with
+    ``idf[i]``), ``items`` the original positions of the items that were kept, per source.
+    """
+
+    sources: tuple
+    vocabulary: np.ndarray
+    idf: tuple
+    items: tuple
+
+
+class Queries(NamedTuple):
+    """Query vectors (features, queries), and whether each query has a term of the vocabulary."""
+
+    vectors: sp.csr_array
+    known: np.ndarray
+
+
+def _is_words(document):
+    return isinstance(document, Sequence) and not isinstance(document, str)
+
+
+def _itself(document):
+    return document
+
+
+def count_terms(documents, *, vectorizer=None, **options):
+    """Count the terms of documents: strings, which scikit-learn tokenises, or sequences of terms.
+
+    ``options`` go to :class:`sklearn.feature_extraction.text.CountVectorizer` (``stop_words``,
+    ``token_pattern``, ``ngram_range``, ...); or give a ``vectorizer`` of your own.
+
+    >>> counts = count_terms(["red car, red bus", "blue bus"])
+    >>> counts.vocabulary.tolist(), counts.source.toarray().tolist()
+    (['blue', 'bus', 'car', 'red'], [[0, 1], [1, 1], [1, 0], [2, 0]])
+    >>> count_terms([["New York", "c++"], ["c++"]]).vocabulary.tolist()
+    ['New York', 'c++']
+    """
+    documents = list(documents)
+    if not documents:
+        raise ValueError("documents is empty: there is nothing to count.")
+    if vectorizer is None:
+        if _is_words(documents[0]):
+            options = {"analyzer": _itself, **options}
+        vectorizer = CountVectorizer(**options)
+    counts = vectorizer.fit_transform(documents)
+    vocabulary = np.asarray(vectorizer.get_feature_names_out(), dtype=str)
+    return Counts(sp.csr_array(counts.T), vocabulary, np.arange(len(documents)))
+
+
+def align(sources, vocabularies, *, how="union"):
+    """Put two or more sources over one sorted vocabulary.
+
+    ``how="union"`` keeps every term (a source has a row of zeros for a term it lacks),
+    ``how="common"`` only the terms that every source has. Equal terms of one source are added up.
+    Returns the sources as sparse rows, and the vocabulary.
+
+    >>> (x, y), vocabulary = align([[[1], [2]], [[3], [4]]], [["bus", "car"], ["car", "tram"]])
+    >>> vocabulary.tolist(), x.toarray().ravel().tolist(), y.toarray().ravel().tolist()
+    (['bus', 'car', 'tram'], [1, 2, 0], [0, 3, 4])
+    """
+    if how not in ("union", "common"):
+        raise ValueError(f"how is {how!r}: choose 'union' or 'common'.")
+    sources = [sp.csr_array(source) for source in sources]
+    vocabularies = [np.asarray(vocabulary, dtype=str) for vocabulary in vocabularies]
+    if not sources or len(sources) != len(vocabularies):
+        raise ValueError(
+            f"{len(sources)} sources and {len(vocabularies)} vocabularies: give one vocabulary per "
+            "source, and at least one source."
+        )
+    for index, (source, terms) in enumerate(zip(sources, vocabularies)):
+        if terms.shape != (source.shape[0],):
+            raise ValueError(
+                f"sources[{index}] has {source.shape[0]} features but its vocabulary has "
+                f"{terms.size} terms: a source is (features, samples), one term per row."
+            )
+    vocabulary = np.unique(np.concatenate(vocabularies))
+    if how == "common":
+        for terms in vocabularies:
+            vocabulary = np.intersect1d(vocabulary, terms)
+        if not vocabulary.size:
+            raise ValueError("the vocabularies have no term in common: use how='union'.")
+    return tuple(_onto(s, t, vocabulary) for s, t in zip(sources, vocabularies)), vocabulary
+
+
+def _onto(source, terms, vocabulary):
+    """``source`` with its rows moved to where ``vocabulary`` has their terms."""
+    place = np.searchsorted(vocabulary, terms)
+    place = np.minimum(place, len(vocabulary) - 1)
+    kept = np.flatnonzero(vocabulary[place] == terms)
+    ones = np.ones(len(kept), dtype=source.dtype)
+    shape = (len(vocabulary), len(terms))
+    return sp.csr_array(sp.csr_array((ones, (place[kept], kept)), shape=shape) @ source)
+
+
+def drop_rare(sources, vocabulary, *, min_items=1, min_terms=1):
+    """Leave out terms of fewer than ``min_items`` items, then items of fewer than ``min_terms``
+    terms.
+
+    Terms are counted over all sources together. An item is counted by its different terms among
+    those that are left. Returns sources, vocabulary and, per source, the positions of the kept
+    items.
+
+    >>> x, y = np.array([[1, 1, 0], [0, 1, 0], [0, 0, 5]]), np.array([[2, 0], [1, 1], [0, 0]])
+    >>> (x, y), terms, items = drop_rare((x, y), np.array(["a", "b", "c"]), min_items=2)
+    >>> terms.tolist(), [kept.tolist() for kept in items]
+    (['a', 'b'], [[0, 1], [0, 1]])
+    """
+    sources = [sp.csr_array(source) for source in sources]
+    present = [source.astype(bool).astype(np.int64) for source in sources]
+    rows = sum(each.sum(axis=1) for each in present) >= min_items
+    items = [np.flatnonzero(each[rows].sum(axis=0) >= min_terms) for each in present]
+    for index, kept in enumerate(items):
+        if not rows.any() or not kept.size:
+            raise ValueError(
+                f"nothing of sources[{index}] is left with min_items={min_items} and "
+                f"min_terms={min_terms}: lower them."
+            )
+    kept_sources = tuple(source[rows][:, kept] for source, kept in zip(sources, items))
+    return kept_sources, np.asarray(vocabulary)[rows], tuple(items)
+
+
+def tfidf(counts, *, sublinear=False, norm="l2", idf=None):
+    r"""Weight term counts (features, samples) by rarity; returns the source and its idf weights.
+
+    .. math:: x_{tj} = tf_{tj} \left(1 + \log\frac{1 + n}{1 + df_t}\right), \qquad
+              tf = count \text{ or } 1 + \log count
+
+    ``sublinear`` takes the logarithm, ``norm`` ("l1", "l2" or None) the scale of an item. Give
+    ``idf`` to use the weights of another source. An item without terms stays zero.
+
+    >>> source, idf = tfidf(np.array([[3, 0], [4, 1]]), norm=None)
+    >>> idf.round(3).tolist(), source.toarray().astype(int).tolist()
+    ([1.405, 1.0], [[4, 0], [4, 1]])
+    """
+    counts = sp.csr_array(counts)
+    transformer = TfidfTransformer(norm=norm, sublinear_tf=sublinear)
+    if idf is None:
+        weighted = transformer.fit_transform(counts.T)
+    else:
+        transformer.idf_ = np.asarray(idf, dtype=float)
+        weighted = transformer.transform(sp.csr_array(counts.T))
+    # zeros stay out of the structure; float32 is what the solvers work in
+    source = sp.csr_array(weighted.T.astype(np.float32))
+    source.eliminate_zeros()
+    return source, np.asarray(transformer.idf_)
+
+
+def sources_from_counts(
+    counts,
+    vocabularies,
+    *,
+    how="union",
+    min_items=1,
+    min_terms=1,
+    sublinear=False,
+    norm="l2",
+    idf="source",
+):
+    """From term counts per source to tf-idf sources over one vocabulary: align, drop, weight.
+
+    ``idf="source"`` weights every source by its own term frequencies, as the papers do;
+    ``idf="pooled"`` by those of all sources together. Negative counts are refused.
+
+    >>> texts = sources_from_counts([[[1], [2]], [[3], [4]]], [["bus", "car"], ["car", "tram"]])
+    >>> [source.shape for source in texts.sources], texts.vocabulary.tolist()
+    ([(3, 1), (3, 1)], ['bus', 'car', 'tram'])
+    """
+    if idf not in ("source", "pooled"):
+        raise ValueError(f"idf is {idf!r}: choose 'source' or 'pooled'.")
+    aligned, vocabulary = align(counts, vocabularies, how=how)
+    for index, source in enumerate(aligned):
+        if source.nnz and source.data.min() < 0:
+            raise ValueError(f"sources[{index}] has negative counts: counts are 0 or more.")
+    kept, vocabulary, items = drop_rare(
+        aligned, vocabulary, min_items=min_items, min_terms=min_terms
+    )
+    common = tfidf(sp.hstack(kept, format="csr"))[1] if idf == "pooled" else None
+    pairs = [tfidf(each, sublinear=sublinear, norm=norm, idf=common) for each in kept]
+    return Texts(tuple(p[0] for p in pairs), vocabulary, tuple(p[1] for p in pairs), items)
+
+
+def sources_from_documents(corpora, *, vectorizer_options=None, **options):
+    """The same from raw documents: ``corpora`` holds one collection of documents per source.
+
+    ``vectorizer_options`` go to :func:`count_terms`, the rest to :func:`sources_from_counts`.
+
+    >>> texts = sources_from_documents([["a red car", "a red bus"], ["the blue bus"]])
+    >>> texts.vocabulary.tolist(), [source.shape for source in texts.sources]
+    (['blue', 'bus', 'car', 'red', 'the'], [(5, 2), (5, 1)])
+    """
+    counts = [count_terms(documents, **(vectorizer_options or {})) for documents in corpora]
+    return sources_from_counts(
+        [each.source for each in counts], [each.vocabulary for each in counts], **options
+    )
+
+
+def query_vectors(queries, vocabulary, *, idf=None, expand=True, norm="l2"):
+    """Queries as vectors over the vocabulary, with the KDD paper's expansion.
+
+    A query is a string (its words are taken in lower case) or a sequence of words. With ``expand``
+    every query word stands for all terms that contain it ("car" for "car", "cars", "carpet");
+    without, for the term itself. Terms weigh ``idf`` times the number of query words that name
+    them.
+
+    >>> queries = query_vectors(["car", "zebra"], ["bus", "car", "cars"])
+    >>> (queries.vectors.toarray() > 0).tolist(), queries.known.tolist()
+    ([[False, False], [True, False], [True, False]], [True, False])
+    """
+    vocabulary = np.asarray(vocabulary, dtype=str)
+    terms = np.char.lower(vocabulary)
+    places, columns = {}, []
+    split = CountVectorizer(token_pattern=r"(?u)\b\w+\b").build_analyzer()
+    for query in [queries] if isinstance(queries, str) else queries:
+        words = [str(w).lower() for w in query] if _is_words(query) else split(query)
+        column = np.zeros(len(terms), dtype=np.float32)
+        for word in words:
+            if word not in places:
+                matched = np.char.find(terms, word) >= 0 if expand and word else terms == word
+                places[word] = np.flatnonzero(matched)
+            column[places[word]] += 1
+        columns.append(sp.csc_array(column[:, None]))
+    if not columns:
+        raise ValueError("queries is empty: give at least one.")
+    counts = sp.csr_array(sp.hstack(columns))
+    vectors, _ = tfidf(counts, norm=norm, idf=np.ones(len(terms)) if idf is None else idf)
+    return Queries(vectors, np.asarray(counts.sum(axis=0)).ravel() > 0)
