@@ -1,0 +1,262 @@
+r"""Retrieval on the coefficients (algorithm 2 of Gupta et al. 2010 and 2011).
+
+A query is a vector over the vocabulary; its coefficients on the fixed basis are compared with those
+of the items:
+
+.. math:: \cos(h, h_r) = \frac{h^\top h_r}{\|h\| \, \|h_r\|}
+
+:func:`build_index` prepares the items once, :func:`search` answers thousands of queries against it
+without ever holding all scores, :func:`retrieve` goes from query vectors to hits. Equal scores keep
+the order of the items. A query or item without coefficients (no known term) scores 0 everywhere.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import scipy.sparse as sp
+
+from jaxshared import metrics
+
+__all__ = [
+    "Hidden",
+    "Hits",
+    "Index",
+    "RetrievalScores",
+    "build_index",
+    "evaluate",
+    "hide_features",
+    "match_tags",
+    "retrieve",
+    "search",
+]
+
+# Scores in flight at any time: 64 MB of float32. More is no faster.
+SCORES_IN_FLIGHT = 2**24
+# Items whose best score is looked at first; see _top_of_block.
+GROUP = 128
+
+
+class Index(NamedTuple):
+    """Coefficients of the items (items, rank), every row of norm one, or zero."""
+
+    items: jax.Array
+
+
+class Hits(NamedTuple):
+    """The best items of every query, best first, and their scores; both (queries, top)."""
+
+    items: jax.Array
+    scores: jax.Array
+
+
+class RetrievalScores(NamedTuple):
+    """Means over queries; ``precision`` is the 11-point curve, ``at`` is P@N for ``scopes``."""
+
+    map: float
+    precision_at_recall: float
+    recall: np.ndarray
+    precision: np.ndarray
+    scopes: np.ndarray
+    at: np.ndarray
+
+
+class Hidden(NamedTuple):
+    """A source with some entries hidden: what is left, and (queries, items) truths about it."""
+
+    source: sp.csr_array
+    relevant: np.ndarray
+    excluded: np.ndarray
+
+
+def _unit_rows(matrix):
+    matrix = jnp.asarray(matrix)
+    # scaled by the largest entry first: the square of a tiny coefficient would vanish
+    largest = jnp.max(jnp.abs(matrix), axis=1, keepdims=True, initial=0)
+    matrix = matrix / jnp.where(largest > 0, largest, 1)
+    norm = jnp.linalg.norm(matrix, axis=1, keepdims=True)
+    return matrix / jnp.where(norm > 0, norm, 1)
+
+
+def build_index(coefs):
+    """Prepare the items of a source, given their coefficients (items, rank), for :func:`search`.
+
+    >>> build_index(jnp.array([[3.0, 4.0], [0.0, 0.0]])).items.round(1).tolist()
+    [[0.6..., 0.8...], [0.0, 0.0]]
+    """
+    coefs = jnp.asarray(coefs)
+    if coefs.ndim != 2 or not coefs.shape[0]:
+        raise ValueError(f"coefs has shape {coefs.shape}: it needs (items, rank), with items.")
+    return Index(jax.jit(_unit_rows)(coefs))
+
+
+def search(index, queries, *, top=10):
+    """The ``top`` items by cosine for every row of query coefficients (queries, rank).
+
+    Runs in blocks of queries, so memory does not grow with queries times items. ``top`` may be the
+    number of items: the whole ranking.
+
+    >>> index = build_index(jnp.array([[1.0, 0.0], [1.0, 1.0], [0.0, 2.0]]))
+    >>> hits = search(index, jnp.array([[0.0, 1.0]]), top=2)
+    >>> hits.items.tolist(), hits.scores.round(2).tolist()
+    ([[2, 1]], [[1.0, 0.7...]])
+    """
+    queries = jnp.asarray(queries)
+    num_items, rank = index.items.shape
+    if queries.ndim != 2 or queries.shape[1] != rank:
+        raise ValueError(
+            f"queries has shape {queries.shape}: it needs (queries, {rank}), one row of "
+            "coefficients per query. Project query vectors with js.project, or use retrieve."
+        )
+    if not 1 <= top <= num_items:
+        raise ValueError(f"top is {top}: it must be from 1 to the number of items, {num_items}.")
+    block = max(1, min(SCORES_IN_FLIGHT // num_items, max(queries.shape[0], 1)))
+    return Hits(*_search(index.items, queries, top, block))
+
+
+@functools.partial(jax.jit, static_argnames=("top", "block"))
+def _search(items, queries, top, block):
+    num_queries, rank = queries.shape
+    num_blocks = -(-num_queries // block)
+    queries = jnp.pad(_unit_rows(queries), ((0, num_blocks * block - num_queries), (0, 0)))
+    found = jax.lax.map(
+        lambda part: _top_of_block(items, part, top), queries.reshape(num_blocks, block, rank)
+    )
+    return tuple(each.reshape(-1, top)[:num_queries] for each in found)
+
+
+def _top_of_block(items, queries, top):
+    """Exact best items of a block of queries, and their scores.
+
+    The best ``top`` items lie in the ``top`` groups with the best leaders, so only those groups are
+    sorted. Groups and items are kept in their order, so equal scores keep the order of the items.
+    """
+    num_items = items.shape[0]
+    num_groups = -(-num_items // GROUP)
+    if 2 * top >= num_groups:
+        scores = queries @ items.T
+        order = jnp.argsort(-scores, axis=1, stable=True)[:, :top].astype(jnp.int32)
+        return order, jnp.take_along_axis(scores, order, axis=1)
+    padded = jnp.pad(items, ((0, num_groups * GROUP - num_items), (0, 0)))
+    real = jnp.arange(num_groups * GROUP) < num_items
+    scores = jnp.where(real, queries @ padded.T, -jnp.inf)
+    scores = scores.reshape(len(queries), num_groups, GROUP)
+    _, groups = jax.lax.top_k(scores.max(axis=2), top)
+    groups = jnp.sort(groups, axis=1)
+    candidates = jnp.take_along_axis(scores, groups[:, :, None], axis=1)
+    best, place = jax.lax.top_k(candidates.reshape(len(queries), -1), top)
+    chosen = jnp.take_along_axis(groups, place // GROUP, axis=1) * GROUP + place % GROUP
+    return chosen.astype(jnp.int32), best
+
+
+def retrieve(model, params, queries, *, source=0, index=None, top=10):
+    """Algorithm 2: project query vectors (features, queries) on the basis of a source, and search.
+
+    Give a prepared ``index`` to answer more than once.
+
+    >>> import jaxshared as js
+    >>> x = jnp.array([[2.0, 1.0, 0.0, 0.0], [2.0, 1.0, 0.0, 0.0], [0.0, 0.0, 3.0, 1.0]])
+    >>> model = js.NMF(2)
+    >>> params = js.fit(model, x, key=jax.random.key(0)).params
+    >>> retrieve(model, params, jnp.array([[0.0], [0.0], [1.0]]), top=2).items.tolist()
+    [[2, 3]]
+    """
+    from jaxshared.project import project
+
+    index = build_index(params.coefs[source]) if index is None else index
+    return search(index, project(model, params, queries, index=source), top=top)
+
+
+def match_tags(items, queries, *, top=10):
+    r"""Baseline: rank items by the Jaccard overlap of their terms with those of the query.
+
+    .. math:: J(A, B) = |A \cap B| \,/\, |A \cup B|
+
+    Takes sources (features, items) and (features, queries); only what is non-zero matters. Equal
+    scores keep the order of the items.
+
+    >>> match_tags(np.array([[1, 1, 0], [0, 1, 1]]), np.array([[1], [0]]), top=3).items.tolist()
+    [[0, 1, 2]]
+    """
+    items, queries = (
+        sp.csc_array(each).astype(bool).astype(np.float32) for each in (items, queries)
+    )
+    if items.shape[0] != queries.shape[0]:
+        raise ValueError(
+            f"items has {items.shape[0]} features but queries {queries.shape[0]}: both need the "
+            "vocabulary of the source."
+        )
+    if not 1 <= top <= items.shape[1]:
+        raise ValueError(
+            f"top is {top}: it must be from 1 to the number of items, {items.shape[1]}."
+        )
+    sizes, block = items.sum(axis=0), max(1, SCORES_IN_FLIGHT // items.shape[1])
+    found, scores = [], []
+    for start in range(0, queries.shape[1], block):
+        part = queries[:, start : start + block]
+        both = (part.T @ items).toarray()
+        union = part.sum(axis=0)[:, None] + sizes[None, :] - both
+        jaccard = both / np.where(union > 0, union, 1)
+        order = np.argsort(-jaccard, axis=1, kind="stable")[:, :top]
+        found.append(order.astype(np.int32))
+        scores.append(np.take_along_axis(jaccard, order, axis=1))
+    return Hits(np.concatenate(found), np.concatenate(scores))
+
+
+def hide_features(source, features, *, key, share=0.5):
+    """Hide each of ``features`` from a ``share`` of the items that have it: the retrieval test.
+
+    The feature is then a query, the items it was hidden from are the relevant ones, and those that
+    still show it are excluded, since finding them proves nothing. ``relevant`` and ``excluded`` are
+    (features given, items). At least one item keeps the feature and one loses it if two have it.
+
+    >>> hidden = hide_features(np.ones((2, 4)), [1], key=jax.random.key(0))
+    >>> hidden.source.toarray().sum(axis=1).tolist(), int(hidden.relevant.sum())
+    ([4.0, 2.0], 2)
+    """
+    rows = sp.csr_array(source, copy=True)
+    rows.eliminate_zeros()
+    relevant = np.zeros((len(features), rows.shape[1]), dtype=bool)
+    excluded = np.zeros_like(relevant)
+    # on the host: every number of items would be a new shape to compile
+    random = np.random.default_rng(np.asarray(jax.random.key_data(key)))
+    for number, feature in enumerate(features):
+        order = random.permutation(np.arange(rows.indptr[feature], rows.indptr[feature + 1]))
+        hide = round(share * len(order))
+        if len(order) > 1:
+            hide = min(max(hide, 1), len(order) - 1)
+        relevant[number, rows.indices[order[:hide]]] = True
+        excluded[number, rows.indices[order[hide:]]] = True
+        rows.data[order[:hide]] = 0
+    rows.eliminate_zeros()
+    return Hidden(rows, relevant, excluded)
+
+
+def evaluate(ranking, relevant, *, excluded=None, scopes=(1, 5, 10, 20, 50, 100), recall=0.1):
+    """Every retrieval score of a ranking (queries, depth), given what is relevant (queries, items).
+
+    Items of ``excluded`` (queries, items) are moved behind all others. A ranking that is cut short
+    scores 0 for the recall it does not reach.
+
+    >>> evaluate([[1, 0, 2]], [[True, False, False]], excluded=[[False, True, False]]).map
+    1.0
+    """
+    ranking, relevant = np.asarray(ranking), np.asarray(relevant, dtype=bool)
+    if excluded is not None:
+        behind = metrics.ranked_relevance(ranking, excluded)
+        order = np.argsort(behind, axis=1, kind="stable")
+        ranking = np.take_along_axis(ranking, order, axis=1)
+    relevance = metrics.ranked_relevance(ranking, relevant)
+    total = relevant.sum(axis=1)
+    return RetrievalScores(
+        metrics.mean_average_precision(relevance, total),
+        metrics.precision_at_recall(relevance, total, recall=recall),
+        metrics.RECALL_LEVELS,
+        metrics.precision_recall(relevance, total),
+        np.asarray(scopes),
+        metrics.precision_at(relevance, scopes),
+    )
