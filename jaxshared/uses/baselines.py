@@ -1,0 +1,142 @@
+"""The methods that the RJSNMF tables compare with, each alone and on the augmented data.
+
+Every function takes sources (features, samples) and gives one array of labels per source. Alone, a
+source is clustered by itself; ``augmented=True`` puts the samples of all sources side by side,
+clusters them as one, and cuts the labels apart again. scikit-learn does the clustering.
+"""
+
+from __future__ import annotations
+
+import warnings
+
+import jax
+import numpy as np
+import scipy.sparse as sp
+from sklearn.cluster import KMeans, SpectralClustering
+from sklearn.decomposition import PCA
+from sklearn.metrics.pairwise import cosine_similarity
+from sklearn.neighbors import kneighbors_graph
+
+from jaxshared.uses.clustering import cluster_coefs, seed_of
+from jaxshared.uses.lssmtc import lssmtc
+
+__all__ = ["BASELINES", "asi", "kmeans", "nmf_kmeans", "normalised_cut", "pca_kmeans"]
+
+
+def _samples(source):
+    """(samples, features), sparse rows or dense, as scikit-learn wants it."""
+    if hasattr(source, "to_scipy"):
+        source = source.to_scipy()
+    return sp.csr_matrix(source.T) if sp.issparse(source) else np.asarray(source).T
+
+
+def _label(sources, num_clusters, key, augmented, one):
+    """Labels by ``one(samples, num_clusters, key)`` per source, or once for all side by side."""
+    if not isinstance(sources, (tuple, list)):
+        sources = (sources,)
+    samples = [_samples(source) for source in sources]
+    if augmented:
+        if np.ndim(num_clusters):
+            raise ValueError("augmented data are clustered as one: give one number of clusters.")
+        stack = sp.vstack if all(sp.issparse(each) for each in samples) else np.vstack
+        if stack is np.vstack:
+            samples = [each.toarray() if sp.issparse(each) else each for each in samples]
+        cuts = np.cumsum([each.shape[0] for each in samples])[:-1]
+        return tuple(np.split(one(stack(samples), num_clusters, key), cuts))
+    counts = np.broadcast_to(num_clusters, len(samples))
+    keys = jax.random.split(key, len(samples))
+    return tuple(one(each, int(n), k) for each, n, k in zip(samples, counts, keys))
+
+
+def kmeans(sources, num_clusters, *, key, augmented=False, restarts=10):
+    """k-means in the input space.
+
+    >>> x = np.kron(np.eye(2), np.ones((3, 4)))
+    >>> kmeans(x, 2, key=jax.random.key(0))[0].shape
+    (8,)
+    """
+
+    def one(samples, count, seed):
+        return _kmeans(samples, count, seed, restarts)
+
+    return _label(sources, num_clusters, key, augmented, one)
+
+
+def _kmeans(samples, count, key, restarts):
+    if sp.issparse(samples):
+        found = KMeans(count, n_init=restarts, random_state=seed_of(key))
+        return found.fit_predict(samples)
+    return cluster_coefs(samples, count, key=key, unit_norm=False, restarts=restarts)
+
+
+def pca_kmeans(sources, num_clusters, rank, *, key, augmented=False, restarts=10):
+    """k-means on the first ``rank`` principal components."""
+
+    def one(samples, count, seed):
+        size = min(rank, min(samples.shape) - 1)
+        scores = PCA(size, svd_solver="arpack", random_state=seed_of(seed)).fit_transform(samples)
+        return cluster_coefs(scores, count, key=seed, unit_norm=False, restarts=restarts)
+
+    return _label(sources, num_clusters, key, augmented, one)
+
+
+def nmf_kmeans(
+    sources, num_clusters, rank, *, key, augmented=False, unit_norm=True, restarts=10, **options
+):
+    """k-means on the coefficients of plain NMF; ``options`` go to :func:`jaxshared.fit`."""
+    from jaxshared.fit import fit
+
+    from jaxshared.models import NMF
+    from jaxshared.uses.clustering import cluster
+
+    def one(samples, count, seed):
+        first, second = jax.random.split(seed)
+        model = NMF(rank)
+        params = fit(model, samples.T, key=first, **options).params
+        return cluster(model, params, count, key=second, unit_norm=unit_norm, restarts=restarts)[0]
+
+    return _label(sources, num_clusters, key, augmented, one)
+
+
+def normalised_cut(sources, num_clusters, *, key, augmented=False, neighbours=20):
+    """Normalised cut of the cosine graph of the samples.
+
+    Every sample is joined to its ``neighbours`` nearest ones, symmetrically; None takes the whole
+    graph, samples x samples. A sample without features is joined to nothing.
+    """
+
+    def one(samples, count, seed):
+        if neighbours is None:
+            graph = np.maximum(cosine_similarity(samples), 0)
+        else:
+            size = min(neighbours, samples.shape[0] - 1)
+            graph = kneighbors_graph(samples, size, mode="distance", metric="cosine")
+            graph.data = np.clip(1 - graph.data, 0, 1)
+            graph = 0.5 * (graph + graph.T)
+        cut = SpectralClustering(count, affinity="precomputed", random_state=seed_of(seed))
+        with warnings.catch_warnings():
+            # a graph that comes in pieces is a cut of zero, not a fault
+            warnings.filterwarnings("ignore", message="Graph is not fully connected")
+            return cut.fit_predict(graph)
+
+    return _label(sources, num_clusters, key, augmented, one)
+
+
+def asi(sources, num_clusters, *, key, augmented=False, rank=None, max_steps=100):
+    """Adaptive subspace iteration: LSSMTC with common centroids only; see :mod:`.lssmtc`."""
+
+    def one(samples, count, seed):
+        found = lssmtc((samples.T,), count, key=seed, rank=rank, mixing=0.0, max_steps=max_steps)
+        return found.labels[0]
+
+    return _label(sources, num_clusters, key, augmented, one)
+
+
+#: The single-source baselines by the names of the tables.
+BASELINES = {
+    "KM": kmeans,
+    "PCA+KM": pca_kmeans,
+    "NMF+KM": nmf_kmeans,
+    "NCut": normalised_cut,
+    "ASI": asi,
+}

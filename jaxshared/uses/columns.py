@@ -1,0 +1,62 @@
+"""Which columns of the coefficients are shared, and on what scale they are compared.
+
+The length of a basis column is arbitrary (its coefficients make up for it), but cosines and k-means
+see it. Every use of the factors therefore starts from :func:`unit_bases`.
+"""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+import numpy as np
+
+__all__ = ["PARTS", "part_columns", "unit_bases"]
+
+#: The parts of a source's coefficients that can be used by themselves.
+PARTS = ("all", "shared", "specific")
+
+
+def part_columns(model, params, source=0, part="all"):
+    """Positions of the ``"shared"``, the ``"specific"`` or ``"all"`` columns of ``coefs[source]``.
+
+    A column is shared when its component is used by any other source too.
+
+    >>> import jax, jaxshared as js
+    >>> model = js.JSNMF(shared=2, specific=(1, 3))
+    >>> params = model.init(jax.random.key(0), (jnp.ones((5, 4)), jnp.ones((5, 6))))
+    >>> part_columns(model, params, 1, "specific").tolist()
+    [2, 3, 4]
+    """
+    if part not in PARTS:
+        raise ValueError(f"part is {part!r}: choose 'all', 'shared' or 'specific'.")
+    groups = [np.asarray(each) for each in model.components(params).coefs]
+    own = groups[source]
+    others = np.concatenate([[], *(c for i, c in enumerate(groups) if i != source % len(groups))])
+    shared = np.isin(own, others)
+    chosen = {"all": np.ones_like(shared), "shared": shared, "specific": ~shared}[part]
+    return np.flatnonzero(chosen)
+
+
+def unit_bases(model, params):
+    """The same factors with basis columns of norm one; the coefficients take over the norms.
+
+    Reconstructions do not change. An absent component (a zero column) stays as it is.
+
+    >>> import jax, jaxshared as js
+    >>> model = js.NMF(2)
+    >>> params = model.init(jax.random.key(0), (jnp.ones((5, 4)),))
+    >>> jnp.linalg.norm(unit_bases(model, params).bases[0], axis=0).round(3).tolist()
+    [1.0, 1.0]
+    """
+    components = model.components(params)
+    norms = [jnp.linalg.norm(basis, axis=0) for basis in params.bases]
+    norms = [jnp.where(norm > 0, norm, 1) for norm in norms]
+    count = 1 + max((int(np.max(c)) for c in components.bases if np.size(c)), default=-1)
+    by_component = jnp.ones(count, params.bases[0].dtype)
+    for columns, norm in zip(components.bases, norms):
+        by_component = by_component.at[np.asarray(columns, dtype=int)].set(norm)
+    bases = tuple(basis / norm for basis, norm in zip(params.bases, norms))
+    coefs = tuple(
+        coef * by_component[np.asarray(columns, dtype=int)]
+        for coef, columns in zip(params.coefs, components.coefs)
+    )
+    return params._replace(bases=bases, coefs=coefs)
