@@ -1,0 +1,185 @@
+"""``fit``: for people. Checks the sources, starts, solves with restarts, shows progress, keeps the best."""
+
+from __future__ import annotations
+
+import functools
+import time
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from tqdm.auto import tqdm
+
+from jaxshared.base import Result, Status
+from jaxshared.data.sources import as_sources
+from jaxshared.models import start
+from jaxshared.solve import CHECK_EVERY, advance, begin, finish
+from jaxshared.solvers import Accelerated
+
+__all__ = ["check_key", "check_params", "fit", "pick_lane", "prepare", "restart_keys"]
+
+# Long enough that the host does not slow the device, short enough for a smooth progress bar.
+CHUNK_SECONDS = 0.3
+
+
+def fit(
+    model,
+    sources,
+    *,
+    key,
+    hyper=None,
+    solver=None,
+    restarts=1,
+    max_steps=500,
+    tol=1e-5,
+    progress=False,
+    init="random",
+    callback=None,
+):
+    """The best of ``restarts`` fits of ``model`` to ``sources``, as a :class:`Result`.
+
+    ``hyper``: a dictionary of changes to the defaults, or what ``model.hyper`` returned.
+    ``init``: a method of ``model.init``, or given factors to start from.
+    ``callback``: called after every chunk of steps with the best Result so far; return True to stop.
+    Ctrl-C also stops, and returns the best so far with status INTERRUPTED.
+
+    >>> import jaxshared as js
+    >>> x = jnp.outer(jnp.arange(1.0, 4), jnp.arange(1.0, 5))
+    >>> result = js.fit(js.NMF(1), x, key=jax.random.key(0))
+    >>> result.status.name, round(float(result.objective), 4)
+    ('CONVERGED', 0.0)
+    """
+    check_key(key)
+    options = dict(restarts=restarts, max_steps=max_steps)
+    for name, value in options.items():
+        if int(value) != value or value < 1:
+            raise ValueError(f"{name} is {value}: it must be a whole number from 1 up.")
+    if hasattr(model, "fit"):  # a model that is not fitted by steps of a solver
+        return model.fit(sources, key=key, hyper=hyper, progress=progress, **options)
+    solver = Accelerated() if solver is None else solver
+    sources, hyper = prepare(model, sources, hyper)
+    params = starts(model, sources, restart_keys(key, restarts), init)
+    loops = _begin(model, params, sources, hyper, solver, max_steps, CHECK_EVERY)
+    loops, interrupted = _drive(
+        model, loops, sources, hyper, tol, solver, max_steps, progress, callback
+    )
+    result = _best(finish(model, loops, sources, hyper))
+    if interrupted and result.status == Status.MAX_STEPS:
+        result = result._replace(status=Status.INTERRUPTED)
+    return result
+
+
+def prepare(model, sources, hyper):
+    """Checked sources and the hyper-parameters that belong to them."""
+    sources = as_sources(sources, aligned=model.aligned, num_sources=model.num_sources)
+    if hyper is None or isinstance(hyper, dict):
+        hyper = model.hyper(sources, **(hyper or {}))
+    dtype = sources[0].dtype
+    return sources, jax.tree.map(lambda value: jnp.asarray(value, dtype), hyper)
+
+
+def check_key(key):
+    """A random key, or an error that shows how to make one."""
+    if not isinstance(key, jax.Array) or not (
+        jnp.issubdtype(key.dtype, jax.dtypes.prng_key) or key.shape == (2,)
+    ):
+        raise TypeError(f"key is {key!r}: pass a random key, for example jax.random.key(0).")
+
+
+def restart_keys(key, restarts):
+    """One key per restart; the first is ``key`` itself, so one restart equals a plain solve."""
+    return [key] + [jax.random.fold_in(key, number) for number in range(1, restarts)]
+
+
+def starts(model, sources, keys, init):
+    """Starting factors for every key, stacked."""
+    if not isinstance(init, str):
+        params = check_params(model, init, sources)
+        return jax.tree.map(lambda leaf: jnp.stack([leaf] * len(keys)), params)
+    if init == "random":
+        return _random_starts(model, sources, jnp.stack(keys))
+    if init not in start.METHODS:
+        raise ValueError(f"init is {init!r}: use one of {', '.join(start.METHODS)}, or given factors.")
+    lanes = [model.init(key, sources, method=init) for key in keys]
+    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *lanes)
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _random_starts(model, sources, keys):
+    return jax.vmap(lambda key: model.init(key, sources))(keys)
+
+
+@functools.partial(jax.jit, static_argnums=(0, 4, 5, 6))
+def _begin(model, params, sources, hyper, solver, max_steps, check_every):
+    def one(params):
+        return begin(model, params, sources, hyper, solver, max_steps, check_every)
+
+    return jax.vmap(one)(params)
+
+
+def check_params(model, params, sources):
+    """Given factors in the sources' type, of the shapes the model asks for and non-negative."""
+    wanted = jax.eval_shape(lambda key: model.init(key, sources), jax.random.key(0))
+    params = jax.tree.map(lambda leaf: jnp.asarray(leaf, sources[0].dtype), params)
+    if jax.tree.structure(params) != jax.tree.structure(wanted):
+        raise ValueError(
+            f"given factors have structure {jax.tree.structure(params)} but {type(model).__name__} "
+            f"needs {jax.tree.structure(wanted)}: start from what model.init returns."
+        )
+    for (path, leaf), want in zip(jax.tree.leaves_with_path(params), jax.tree.leaves(wanted)):
+        name = jax.tree_util.keystr(path).lstrip(".")
+        if leaf.shape != want.shape:
+            raise ValueError(f"{name} has shape {leaf.shape} but {want.shape} is needed.")
+        if not bool(jnp.all(jnp.isfinite(leaf))):
+            raise ValueError(f"{name} is not finite everywhere: start from finite factors.")
+    return params
+
+
+def _drive(model, loops, sources, hyper, tol, solver, max_steps, progress, callback):
+    """The loop of the host: chunks of steps that take about CHUNK_SECONDS each."""
+    size, done = CHECK_EVERY, 0
+    with tqdm(total=max_steps, disable=not progress, unit="step", leave=True) as bar:
+        try:
+            while done < max_steps:
+                begun = time.perf_counter()
+                until = min(done + size, max_steps)
+                ahead = advance(model, loops, sources, hyper, tol, solver, CHECK_EVERY, until)
+                jax.block_until_ready(ahead.num_steps)
+                loops, first = ahead, done == 0
+                bar.update(until - done)
+                best = float(np.nanmin(np.asarray(loops.objective)))
+                bar.set_postfix_str(f"objective {best:.6g}")
+                if not np.any(np.asarray(loops.status) == Status.MAX_STEPS):
+                    break
+                if callback is not None:
+                    if callback(_best(finish(model, loops, sources, hyper))):
+                        return loops, True
+                seconds = time.perf_counter() - begun
+                if not first:  # the first chunk also compiles
+                    grow = np.clip(CHUNK_SECONDS / max(seconds, 1e-6), 0.5, 4.0)
+                    size = max(CHECK_EVERY, int(size * grow) // CHECK_EVERY * CHECK_EVERY)
+                done = until
+        except KeyboardInterrupt:
+            return loops, True
+    return loops, False
+
+
+def _best(results):
+    """The lane with the lowest objective among those that stayed finite."""
+    objective = np.asarray(results.objective, np.float64)
+    failed = (np.asarray(results.status) == Status.NONFINITE) | ~np.isfinite(objective)
+    return pick_lane(results, int(np.argmin(np.where(failed, np.inf, objective))))
+
+
+def pick_lane(results, lane):
+    """One lane of a batch of results, its history cut to the checks that were made."""
+    result = jax.tree.map(lambda leaf: leaf[lane], results)
+    checks = 1 + -(-int(result.num_steps) // CHECK_EVERY)
+    return Result(
+        params=result.params,
+        objective=result.objective,
+        history=result.history[:checks],
+        num_steps=int(result.num_steps),
+        status=Status(int(result.status)),
+        violation=result.violation,
+    )

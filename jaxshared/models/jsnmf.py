@@ -1,0 +1,43 @@
+r"""JSNMF (Gupta et al. 2010): sources that share some basis columns and own the others.
+
+.. math:: f = \sum_i w_i \|X_i - [W\; U_i] H_i^\top\|_F^2
+
+In the paper's letters, for two sources: bases W, U, V and coefs H, L (transposed here: all factors are
+tall). Its objective is this one times :math:`\|X\|^2 / 2`. With ``shared=0`` it is one NMF per source.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from jaxshared.models.shared import SharedBasis, check_sharing
+
+__all__ = ["JSNMF"]
+
+
+@dataclasses.dataclass(frozen=True)
+class JSNMF(SharedBasis):
+    """One basis of rank ``shared`` for all sources and one of rank ``specific[i]`` for each.
+
+    >>> JSNMF(shared=15, specific=(45, 25)).sharing
+    (((0, 1), 15), ((0,), 45), ((1,), 25))
+    """
+
+    shared: int
+    specific: tuple
+
+    def __post_init__(self):
+        object.__setattr__(self, "specific", tuple(int(rank) for rank in self.specific))
+        if len(self.specific) < 2:
+            raise ValueError(
+                f"specific is {self.specific}: name one rank per source, two or more. For a single "
+                f"source use NMF(rank)."
+            )
+        check_sharing(self.sharing)
+
+    @property
+    def sharing(self):
+        """Everything shared by all, then one specific set per source."""
+        everyone = tuple(range(len(self.specific)))
+        own = tuple(((i,), rank) for i, rank in enumerate(self.specific))
+        return ((everyone, self.shared), *own)

@@ -1,0 +1,84 @@
+"""Starting factors: random ones scaled to the data, or the NNDSVD family from singular vectors.
+
+Every random column depends only on the key and its own number, so a model of rank 3 starts with the
+first three columns of the same model at rank 5. That is what lets a sweep over ranks run in one shape.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from sklearn.utils.extmath import randomized_svd
+
+from jaxshared.data.sources import total
+from jaxshared.data.sparse import Sparse
+
+__all__ = ["METHODS", "nndsvd", "random_columns", "rescaled"]
+
+METHODS = ("random", "nndsvd", "nndsvda", "nndsvdar")
+
+
+def random_columns(key, size, rank, dtype):
+    """A (size, rank) factor, uniform in (0, 1); column r depends on the key and on r alone."""
+
+    def column(r):
+        return jax.random.uniform(jax.random.fold_in(key, r), (size,), dtype, minval=1e-3)
+
+    return jax.vmap(column, out_axes=1)(jnp.arange(rank))
+
+
+def rescaled(source, basis, coef):
+    """``coef`` multiplied so that the approximation and the source have the same sum."""
+    ours = jnp.dot(basis.sum(0), coef.sum(0))
+    theirs = total(source)
+    # A source of zeros keeps its random start, which no data will ever support.
+    safe = (ours > 0) & (theirs > 0)
+    return coef * jnp.where(safe, theirs / jnp.where(safe, ours, 1), 1)
+
+
+def nndsvd(key, source, rank, method="nndsvd"):
+    """Basis and coef from the positive parts of singular vectors (Boutsidis and Gallopoulos 2008).
+
+    ``nndsvd`` leaves zeros, ``nndsvda`` fills them with the mean of the source, ``nndsvdar`` with small
+    random values. Columns past the rank of the source are random.
+    """
+    if method not in METHODS[1:]:
+        raise ValueError(f"method is {method!r}: use one of {', '.join(METHODS)}.")
+    have = min(rank, *source.shape)
+    u, s, v = _singular(key, source, have)
+    basis, coef = (np.zeros((size, rank), source.dtype) for size in source.shape)
+    for r in range(have):
+        left, right = u[:, r], v[:, r]
+        if r == 0:
+            sides = [(np.abs(left), np.abs(right))]
+        else:
+            sides = [(np.maximum(sign * left, 0), np.maximum(sign * right, 0)) for sign in (1, -1)]
+        left, right = max(sides, key=lambda side: np.linalg.norm(side[0]) * np.linalg.norm(side[1]))
+        norms = np.linalg.norm(left), np.linalg.norm(right)
+        if min(norms) > 0:
+            scale = np.sqrt(s[r] * norms[0] * norms[1])
+            basis[:, r], coef[:, r] = scale * left / norms[0], scale * right / norms[1]
+    mean = float(total(source)) / np.prod(source.shape)
+    level = np.sqrt(mean / max(rank, 1))
+    keys = jax.random.split(key, 4)
+    for factor, fill, extra in ((basis, keys[0], keys[1]), (coef, keys[2], keys[3])):
+        if method != "nndsvd":
+            noise = np.asarray(random_columns(fill, factor.shape[0], rank, source.dtype))
+            zeros = factor == 0
+            factor[zeros] = level if method == "nndsvda" else 0.01 * level * noise[zeros]
+        more = np.asarray(random_columns(extra, factor.shape[0], rank, source.dtype))
+        factor[:, have:] = 0.01 * level * more[:, have:]
+    return jnp.asarray(basis), jnp.asarray(coef)
+
+
+def _singular(key, source, rank):
+    """The leading singular triplets: exact for small dense sources, randomised for the others."""
+    if not isinstance(source, Sparse) and min(source.shape) <= 500:
+        u, s, vt = np.linalg.svd(np.asarray(source), full_matrices=False)
+        return u[:, :rank], s[:rank], vt[:rank].T
+    matrix = source.to_scipy() if isinstance(source, Sparse) else np.asarray(source)
+    seed = int(jax.random.randint(key, (), 0, 2**31 - 1))
+    # The basis of the scan depends on the rank, the triplets hardly do once the power steps are done.
+    u, s, vt = randomized_svd(matrix, rank, n_iter=6, n_oversamples=16, random_state=seed)
+    return u, s, vt.T

@@ -1,0 +1,172 @@
+"""The one loop: steps of a solver on a model until nothing more is gained.
+
+``solve`` is pure. :func:`jaxshared.fit` runs the same loop in chunks on the host. Every ``check_every``
+steps the objective is looked at: a lane whose objective is no longer finite goes back to its last finite
+factors and stops, one whose objective hardly changed stops as converged.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from jaxshared.base import Result, Status
+from jaxshared.solvers import Accelerated, violation
+
+__all__ = ["Loop", "advance", "begin", "finish", "solve"]
+
+CHECK_EVERY = 10
+
+
+class Loop(NamedTuple):
+    """Where a fit stands: everything needed to go on, so that stopping and going on changes nothing."""
+
+    state: Any
+    kept: Any
+    objective: jax.Array
+    history: jax.Array
+    num_steps: jax.Array
+    status: jax.Array
+
+
+def solve(
+    model, params, sources, hyper, *, solver=None, max_steps=500, tol=1e-5, check_every=CHECK_EVERY
+):
+    """Factors that minimise the objective, from ``params``; pure, for use inside JAX programs.
+
+    The fit has converged when ``check_every`` steps change the objective by at most ``tol`` of itself,
+    or by no more than rounding. With ``tol=None`` exactly ``max_steps`` steps are run, and the result
+    can be differentiated in reverse mode.
+
+    >>> import jaxshared as js
+    >>> model, x = js.NMF(1), jnp.outer(jnp.arange(1.0, 4), jnp.arange(1.0, 5))
+    >>> start = model.init(jax.random.key(0), (x,))
+    >>> result = solve(model, start, (x,), model.hyper((x,)), max_steps=50)
+    >>> js.Status(int(result.status)).name, bool(result.objective < 1e-6)
+    ('CONVERGED', True)
+    """
+    solver = Accelerated() if solver is None else solver
+    return _solve(model, params, sources, hyper, tol, solver, max_steps, check_every, tol is None)
+
+
+@functools.partial(jax.jit, static_argnums=(0, 5, 6, 7, 8))
+def _solve(model, params, sources, hyper, tol, solver, max_steps, check_every, fixed):
+    loop = begin(model, params, sources, hyper, solver, max_steps, check_every)
+    if fixed:
+        loop = _run_fixed(model, loop, sources, hyper, solver, max_steps, check_every)
+    else:
+        loop = _run_until(model, loop, sources, hyper, tol, solver, max_steps, check_every)
+    return _finish(model, loop, sources, hyper)
+
+
+def begin(model, params, sources, hyper, solver, max_steps, check_every=CHECK_EVERY):
+    """The loop before its first step; starting factors that are not finite have already failed."""
+    objective = model.objective(params, sources, hyper)
+    checks = -(-max_steps // check_every)
+    return Loop(
+        state=solver.init(model, params, sources, hyper),
+        kept=params,
+        objective=objective,
+        history=jnp.full(1 + checks, objective),
+        num_steps=jnp.zeros((), jnp.int32),
+        # A loop that is told to stop now has run out of steps.
+        status=jnp.where(jnp.isfinite(objective), Status.MAX_STEPS, Status.NONFINITE).astype(
+            jnp.int32
+        ),
+    )
+
+
+def _run_until(model, loop, sources, hyper, tol, solver, until, check_every):
+    def running(loop):
+        return (loop.status == Status.MAX_STEPS) & (loop.num_steps < until)
+
+    def chunk(loop):
+        count = jnp.minimum(check_every, until - loop.num_steps)
+
+        def step(_, state):
+            return solver.step(model, state, sources, hyper)[0]
+
+        state = jax.lax.fori_loop(0, count, step, loop.state)
+        return _checked(model, loop, state, count, sources, hyper, tol, check_every)
+
+    return jax.lax.while_loop(running, chunk, loop)
+
+
+def _run_fixed(model, loop, sources, hyper, solver, max_steps, check_every):
+    """The same with trip counts known beforehand, which reverse mode needs."""
+
+    def steps(loop, count):
+        def step(state, _):
+            return solver.step(model, state, sources, hyper)[0], None
+
+        state, _ = jax.lax.scan(step, loop.state, length=count)
+        return _checked(model, loop, state, count, sources, hyper, None, check_every)
+
+    whole, rest = divmod(max_steps, check_every)
+    loop, _ = jax.lax.scan(lambda loop, _: (steps(loop, check_every), None), loop, length=whole)
+    return steps(loop, rest) if rest else loop
+
+
+def _checked(model, loop, state, count, sources, hyper, tol, check_every):
+    """The loop after ``count`` more steps: accepted, converged or thrown back."""
+    objective = model.objective(state.params, sources, hyper)
+    finite = jnp.isfinite(objective)
+    for leaf in jax.tree.leaves(state.params):
+        finite &= jnp.all(jnp.isfinite(leaf))
+    good = finite & (loop.status != Status.NONFINITE)
+
+    def pick(new, old):
+        return jax.tree.map(lambda a, b: jnp.where(good, a, b), new, old)
+
+    status = jnp.where(good, loop.status, Status.NONFINITE)
+    if tol is not None:
+        change = jnp.abs(loop.objective - objective)
+        rounding = 8 * jnp.finfo(objective.dtype).eps * loop.history[0]
+        settled = change <= jnp.maximum(tol * objective, rounding)
+        status = jnp.where(good & settled, Status.CONVERGED, status)
+    objective = jnp.where(good, objective, loop.objective)
+    num_steps = loop.num_steps + jnp.where(good, count, 0)
+    # History is filled to its end, so that a curve that stopped early stays flat.
+    check = -(-num_steps // check_every)
+    history = jnp.where(jnp.arange(loop.history.shape[0]) >= check, objective, loop.history)
+    return Loop(
+        state=state,
+        kept=pick(state.params, loop.kept),
+        objective=objective,
+        history=history,
+        num_steps=num_steps,
+        status=status.astype(jnp.int32),
+    )
+
+
+def _finish(model, loop, sources, hyper):
+    return Result(
+        params=loop.kept,
+        objective=loop.objective,
+        history=loop.history,
+        num_steps=loop.num_steps,
+        status=loop.status,
+        violation=violation(model, loop.kept, sources, hyper),
+    )
+
+
+# The loop in pieces, for the host: one program for every chunk and every restart.
+
+
+@functools.partial(jax.jit, static_argnums=(0, 5, 6))
+def advance(model, loops, sources, hyper, tol, solver, check_every, until):
+    """Every loop of a batch, run until its own end or until step ``until``."""
+
+    def one(loop):
+        return _run_until(model, loop, sources, hyper, tol, solver, until, check_every)
+
+    return jax.vmap(one)(loops)
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def finish(model, loops, sources, hyper):
+    """The results of a batch of loops."""
+    return jax.vmap(lambda loop: _finish(model, loop, sources, hyper))(loops)

@@ -1,0 +1,96 @@
+"""What every solver needs: one block after the other, each kept where its constraint says."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import optax
+
+from jaxshared.base import Constraint
+
+__all__ = ["put", "restore", "sweep", "tiny", "unit_columns", "violation"]
+
+
+def tiny(dtype):
+    """The smallest normal number: the only guard against division by zero."""
+    return jnp.finfo(dtype).tiny
+
+
+def put(params, block, value):
+    """``params`` with one block replaced."""
+    leaves, tree = jax.tree.flatten(params)
+    leaves[block] = value
+    return jax.tree.unflatten(tree, leaves)
+
+
+def sweep(model, params, sources, hyper, rule):
+    """Every block once, by its closed form where it has one and else by ``rule(params, block)``."""
+
+    def move(params, block):
+        value = model.closed_form(params, sources, hyper, block)
+        return put(params, block, rule(params, block) if value is None else value)
+
+    return model.visit(params, move)
+
+
+def unit_columns(block):
+    """Columns of norm one; a zero column stays zero."""
+    largest = jnp.max(jnp.abs(block), axis=0, initial=0)
+    block = block / jnp.where(largest > 0, largest, 1)  # squares of tiny entries must not vanish
+    norm = jnp.sqrt(jnp.sum(block * block, axis=0))
+    return block / jnp.where(norm > 0, norm, 1)
+
+
+def restore(constraint, block):
+    """The nearest point where a block may be."""
+    if constraint is Constraint.FREE:
+        return block
+    inside = optax.projections.projection_non_negative(block)
+    if constraint is Constraint.NONNEGATIVE:
+        return inside
+    # Of a column without a positive entry, the largest entry is nearest; a zero column is absent.
+    rows = jnp.arange(block.shape[0])[:, None]
+    corner = (rows == jnp.argmax(block, axis=0)) & jnp.any(block < 0, axis=0)
+    lost = jnp.all(inside == 0, axis=0)
+    return unit_columns(jnp.where(lost, corner.astype(block.dtype), inside))
+
+
+def violation(model, params, sources, hyper):
+    r"""A scale-free KKT residual: how far a small step down the gradient still moves the factors.
+
+    For each column z of each block with halves p, n of its gradient, the step
+    :math:`\|z\| / (\|p\| + \|n\|)` makes
+
+    .. math:: \| z - P(z - step\,(p - n)) \| \,/\, \|z\|
+
+    free of any scale of data, factors and weights; P restores the constraint. Blocks with a closed form
+    are compared with it. The root mean square over the columns, and the largest over the blocks.
+    """
+    leaves = jax.tree.leaves(params)
+    constraints = jax.tree.leaves(model.constraints(params))
+    residuals = []
+    for block, (z, constraint) in enumerate(zip(leaves, constraints)):
+        best = model.closed_form(params, sources, hyper, block)
+        if best is not None:
+            size = jnp.linalg.norm(z)
+            residuals.append(jnp.linalg.norm(z - best) / jnp.maximum(size, tiny(z.dtype)))
+        elif z.shape[1]:
+            pos, neg = model.halves(params, sources, hyper, block)
+            residuals.append(_residual(constraint, z, pos, neg))
+    return jnp.max(jnp.stack([jnp.zeros((), leaves[0].dtype), *residuals]))
+
+
+def _residual(constraint, z, pos, neg):
+    gradient = pos - neg
+    if constraint is Constraint.SPHERE:
+        gradient = gradient - z * jnp.sum(z * gradient, axis=0)
+    size = jnp.linalg.norm(z, axis=0)
+    slope = jnp.linalg.norm(pos, axis=0) + jnp.linalg.norm(neg, axis=0)
+    present = size > 0
+    step = size / jnp.maximum(slope, tiny(z.dtype))
+    moved = jnp.linalg.norm(z - restore(constraint, z - step * gradient), axis=0)
+    # A zero column that the data would revive is as far from stationary as can be.
+    revivable = (jnp.max(neg - pos, axis=0) > 0) & (constraint is not Constraint.SPHERE)
+    each = jnp.where(present, moved / jnp.where(present, size, 1), revivable)
+    count = jnp.maximum(jnp.sum(present | revivable), 1)
+    return jnp.sqrt(jnp.sum(each**2) / count)

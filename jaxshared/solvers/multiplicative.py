@@ -1,0 +1,79 @@
+r"""Multiplicative steps (Lee and Seung 2001) on either half of the gradient.
+
+.. math:: z \leftarrow z \cdot neg / pos
+
+and, for columns of norm one, the same rule on the sphere:
+
+.. math:: z \leftarrow z \cdot \frac{neg + z (z \cdot pos)}{pos + z (z \cdot neg)}, \qquad
+          z \leftarrow z / \|z\|
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from jaxshared.base import Constraint, Info
+from jaxshared.solvers.blocks import sweep, tiny, unit_columns
+
+__all__ = ["Multiplicative", "MultiplicativeState", "multiplied"]
+
+
+class MultiplicativeState(NamedTuple):
+    """Only the factors."""
+
+    params: Any
+
+
+@dataclasses.dataclass(frozen=True)
+class Multiplicative:
+    """Never raises the objective and keeps signs.
+
+    ``floor``: entries are kept above this fraction of their column's largest, because a zero could
+    never grow again; None for the machine precision of the factors, 0 for no floor. A column of zeros
+    is an absent component and stays so.
+    """
+
+    floor: float | None = None
+
+    def init(self, model, params, sources, hyper):
+        """State before the first step."""
+        check_no_free_block(model, params, sources, hyper)
+        return MultiplicativeState(params)
+
+    def step(self, model, state, sources, hyper):
+        """One sweep over all blocks."""
+        constraints = jax.tree.leaves(model.constraints(state.params))
+
+        def rule(params, block):
+            z = jax.tree.leaves(params)[block]
+            pos, neg = model.halves(params, sources, hyper, block)
+            return multiplied(constraints[block], z, pos, neg, self.floor)
+
+        params = sweep(model, state.params, sources, hyper, rule)
+        return MultiplicativeState(params), Info(accepted=jnp.array(True))
+
+
+def multiplied(constraint, z, pos, neg, floor=None):
+    """One multiplicative move of one block."""
+    if constraint is Constraint.SPHERE:
+        pos, neg = pos + z * jnp.sum(z * neg, axis=0), neg + z * jnp.sum(z * pos, axis=0)
+    z = z * neg / jnp.maximum(pos, tiny(z.dtype))
+    floor = jnp.finfo(z.dtype).eps if floor is None else floor
+    z = jnp.maximum(z, floor * jnp.max(z, axis=0, initial=0))
+    return unit_columns(z) if constraint is Constraint.SPHERE else z
+
+
+def check_no_free_block(model, params, sources, hyper):
+    """A free block has no sign to keep: it needs a closed form."""
+    for block, constraint in enumerate(jax.tree.leaves(model.constraints(params))):
+        if constraint is Constraint.FREE and (
+            model.closed_form(params, sources, hyper, block) is None
+        ):
+            raise TypeError(
+                f"block {block} of {type(model).__name__} is free and has no closed form: a "
+                f"multiplicative rule cannot move it. Use ProjectedGradient."
+            )
