@@ -263,10 +263,11 @@ _TABLE = {
     linear: """
         reshape transpose broadcast_in_dim broadcast_to squeeze expand_dims rev tile copy copy_p
         reduce_precision slice dynamic_slice dynamic_update_slice pad concatenate split stack
-        unstack select_n scatter scatter-add scatter_add reduce_sum reduce_window_sum cumsum stop_gradient
-        name sharding_constraint layout_constraint reshard mesh_cast with_memory_space_constraint
-        all_gather all_to_all ppermute reduce_scatter bcoo_todense bcoo_extract bcoo_transpose
-        bcoo_sort_indices bcoo_sum_duplicates bcsr_todense bcsr_extract coo_todense csr_todense""",
+        unstack select_n scatter scatter-add scatter_add reduce_sum reduce_window_sum cumsum
+        stop_gradient name sharding_constraint layout_constraint reshard mesh_cast
+        with_memory_space_constraint all_gather all_to_all ppermute reduce_scatter bcoo_todense
+        bcoo_extract bcoo_transpose bcoo_sort_indices bcoo_sum_duplicates bcsr_todense
+        bcsr_extract coo_todense csr_todense""",
     each: "optimization_barrier device_put psum psum_invariant pvary pbroadcast",
     gather: "gather",
     scatter_sub: "scatter-sub",

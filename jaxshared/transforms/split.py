@@ -3,8 +3,8 @@ r"""``split_grad``: like ``jax.grad``, but the gradient comes in two non-negativ
 An objective made of non-negative arrays by sums, products and contractions has a gradient that is
 a difference of two such expressions. Multiplicative rules need both. They are found by running the
 program of ``jax.grad`` on pairs (pos, neg) that stand for pos - neg, with one rule per primitive
-from the table in ``rules.py``. Nothing cancels between the halves: :math:`X H` and :math:`B H^\top H`
-stay apart, as in the textbook rules. docs/decisions/0002-split-grad.md gives the reasons.
+from the table in ``rules.py``. Nothing cancels between the halves: :math:`X H` and
+:math:`B H^\top H` stay apart, as in the textbook rules. docs/decisions/0002-split-grad.md gives the reasons.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ class MissingRuleError(NotImplementedError):
         self.name, self.where = name, where
         super().__init__(
             f"split_grad has no rule for the primitive {name!r}, met at "
-            f"{where or 'an unknown line'}: rewrite that line with primitives that have one, or give "
-            "it one with jaxshared.transforms.register(primitive, rule), where rule is `linear`, "
+            f"{where or 'an unknown line'}: rewrite that line with primitives that have one, or "
+            "give it one with jaxshared.transforms.register(primitive, rule), where rule is `linear`, "
             "`multilinear` or a function rule(op, *args) from Pairs to a Pair in which op(*arrays) "
             "applies the primitive."
         )
@@ -101,10 +101,8 @@ def split_grad(
         free_sign = _signed_leaves(signed, names, args)
         outs = _run(program, [*diff, *rest], [free_sign[k] for k in moved + fixed])
         trees = [jax.tree_util.tree_structure(args[i]) for i in positions]
-        pos, neg = (
-            _like_arguments([x.pos for x in outs], trees),
-            _like_arguments([x.neg for x in outs], trees),
-        )
+        pos = _like_arguments([x.pos for x in outs], trees)
+        neg = _like_arguments([x.neg for x in outs], trees)
         return (pos[0], neg[0]) if isinstance(argnums, int) else (pos, neg)
 
     return halves
