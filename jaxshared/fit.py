@@ -99,7 +99,9 @@ def starts(model, sources, keys, init):
     if init == "random":
         return _random_starts(model, sources, jnp.stack(keys))
     if init not in start.METHODS:
-        raise ValueError(f"init is {init!r}: use one of {', '.join(start.METHODS)}, or given factors.")
+        raise ValueError(
+            f"init is {init!r}: use one of {', '.join(start.METHODS)}, or given factors."
+        )
     lanes = [model.init(key, sources, method=init) for key in keys]
     return jax.tree.map(lambda *leaves: jnp.stack(leaves), *lanes)
 

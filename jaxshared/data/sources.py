@@ -56,7 +56,9 @@ def squared_error(source, basis, coef):
         return jnp.sum((part - jax.lax.dynamic_slice_in_dim(basis, start, step) @ coef.T) ** 2)
 
     whole = rows // step * step
-    _, errors = jax.lax.scan(lambda _, start: (None, chunk(start)), None, jnp.arange(0, whole, step))
+    _, errors = jax.lax.scan(
+        lambda _, start: (None, chunk(start)), None, jnp.arange(0, whole, step)
+    )
     rest = jnp.sum((source[whole:] - basis[whole:] @ coef.T) ** 2)
     return jnp.sum(errors) + rest
 
@@ -106,7 +108,9 @@ def as_source(source, name="source"):
     """
     source = _convert(source, name)
     if min(source.shape) == 0:
-        raise ValueError(f"{name} has shape {source.shape}: it needs at least one feature and one sample.")
+        raise ValueError(
+            f"{name} has shape {source.shape}: it needs at least one feature and one sample."
+        )
     values = source.data if isinstance(source, Sparse) else source
     if isinstance(values, jax.core.Tracer):
         return source  # values are unknown under jit: the caller has checked, or accepts the status
@@ -147,8 +151,10 @@ def _convert(source, name):
         return Sparse.from_scipy(source)
     try:
         array = source if isinstance(source, jax.Array) else np.asarray(source)
-        if array.dtype.kind not in "biufV" or not jnp.issubdtype(array.dtype, jnp.number) and (
-            array.dtype.kind != "b"
+        if (
+            array.dtype.kind not in "biufV"
+            or not jnp.issubdtype(array.dtype, jnp.number)
+            and (array.dtype.kind != "b")
         ):
             raise TypeError(f"dtype {array.dtype}")
     except (TypeError, ValueError) as error:

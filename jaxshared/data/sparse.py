@@ -149,18 +149,14 @@ def _transpose(cotangent, data, indices, indptr, data_t, indices_t, indptr_t, de
 def _batch(args, dims):
     *matrix, dense = args
     *matrix_dims, dim = dims
-    if any(d is not batching.not_mapped for d in matrix_dims):
+    if any(d is not None for d in matrix_dims):
         # A batch of sparse matrices: one product after the other.
-        moved = [
-            a if d is batching.not_mapped else jnp.moveaxis(a, d, 0) for a, d in zip(args, dims)
-        ]
-        mapped = [a for a, d in zip(moved, dims) if d is not batching.not_mapped]
+        moved = [a if d is None else jnp.moveaxis(a, d, 0) for a, d in zip(args, dims)]
+        mapped = [a for a, d in zip(moved, dims) if d is not None]
 
         def one(slices):
             rest = iter(slices)
-            return spmm_p.bind(
-                *(a if d is batching.not_mapped else next(rest) for a, d in zip(moved, dims))
-            )
+            return spmm_p.bind(*(a if d is None else next(rest) for a, d in zip(moved, dims)))
 
         return jax.lax.map(one, mapped), 0
     # One matrix, many dense operands: one product with all their columns side by side.

@@ -63,9 +63,7 @@ class SharedBasis(Model):
     def components(self, params):
         starts = np.cumsum([0, *self.ranks])
         own = [np.arange(start, start + rank) for start, rank in zip(starts, self.ranks)]
-        coefs = [
-            np.concatenate([own[s] for s in self.sets_of(i)]) for i in range(self.num_sources)
-        ]
+        coefs = [np.concatenate([own[s] for s in self.sets_of(i)]) for i in range(self.num_sources)]
         return Params(tuple(own), tuple(coefs))
 
     # The template: init, hyper, objective, quadratic, reconstruct.
@@ -81,7 +79,9 @@ class SharedBasis(Model):
         dtype = sources[0].dtype
         keys = jax.random.split(key, len(self.sharing) + len(sources) * len(self.sharing))
         features = sources[0].shape[0]
-        bases = [start.random_columns(keys[s], features, r, dtype) for s, r in enumerate(self.ranks)]
+        bases = [
+            start.random_columns(keys[s], features, r, dtype) for s, r in enumerate(self.ranks)
+        ]
         coefs = []
         for i, source in enumerate(sources):
             parts = [
@@ -142,9 +142,7 @@ class SharedBasis(Model):
             return self._basis_quadratic(params, sources, hyper, block)
         index = block - len(self.sharing)
         basis, weight = self.basis_of(params, index), 2 * hyper.weights[index]
-        return Quadratic(
-            gram=weight * (basis.T @ basis), neg=weight * (sources[index].T @ basis)
-        )
+        return Quadratic(gram=weight * (basis.T @ basis), neg=weight * (sources[index].T @ basis))
 
     def _basis_quadratic(self, params, sources, hyper, s):
         members, _ = self.sharing[s]
@@ -175,7 +173,9 @@ class SharedBasis(Model):
                 bases[s] = basis[:, :take] if bases[s] is None else bases[s]
                 coefs[i].append((s, coef[:, :take]))
                 basis, coef = basis[:, take:], coef[:, take:]
-        coefs = [jnp.concatenate([c for _, c in sorted(own, key=lambda p: p[0])], 1) for own in coefs]
+        coefs = [
+            jnp.concatenate([c for _, c in sorted(own, key=lambda p: p[0])], 1) for own in coefs
+        ]
         return Params(tuple(bases), tuple(coefs))
 
 

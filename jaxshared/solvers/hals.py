@@ -57,7 +57,9 @@ class HALS:
 
 def separable(quadratic, constraint):
     """Whether the rows of a block are independent non-negative least squares problems."""
-    return quadratic is not None and quadratic.couple is None and constraint is Constraint.NONNEGATIVE
+    return (
+        quadratic is not None and quadratic.couple is None and constraint is Constraint.NONNEGATIVE
+    )
 
 
 def column_sweeps(quadratic, z, sweeps=1):

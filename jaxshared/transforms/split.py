@@ -4,7 +4,7 @@ An objective made of non-negative arrays by sums, products and contractions has 
 a difference of two such expressions. Multiplicative rules need both. They are found by running the
 program of ``jax.grad`` on pairs (pos, neg) that stand for pos - neg, with one rule per primitive
 from the table in ``rules.py``. Nothing cancels between the halves: :math:`X H` and
-:math:`B H^\top H` stay apart, as in the textbook rules. docs/decisions/0002-split-grad.md gives the reasons.
+:math:`B H^\top H` stay apart, as in the textbook rules; docs/decisions/0002-split-grad.md says why.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ class MissingRuleError(NotImplementedError):
         super().__init__(
             f"split_grad has no rule for the primitive {name!r}, met at "
             f"{where or 'an unknown line'}: rewrite that line with primitives that have one, or "
-            "give it one with jaxshared.transforms.register(primitive, rule), where rule is `linear`, "
-            "`multilinear` or a function rule(op, *args) from Pairs to a Pair in which op(*arrays) "
-            "applies the primitive."
+            "give it one with jaxshared.transforms.register(primitive, rule), where rule is "
+            "`linear`, `multilinear` or a function rule(op, *args) from Pairs to a Pair in which "
+            "op(*arrays) applies the primitive."
         )
 
 

@@ -1,0 +1,142 @@
+r"""Boolean matrices: the checks at the boundary, the Boolean product, and the weighted error.
+
+.. math:: (B \circ H^\top)_{fj} = \bigvee_r B_{fr} \wedge H_{jr}
+
+Factors are tall, as everywhere here: a basis is (features, rank), a coef (samples, rank). The paper's
+mixing matrices (rank, samples) are our coefs transposed.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+
+from jaxshared.data.sources import as_sources
+from jaxshared.data.sparse import Sparse
+
+__all__ = [
+    "Factors",
+    "as_boolean",
+    "as_weights",
+    "balanced_weights",
+    "boolean_product",
+    "coverage",
+    "joint_reconstruct",
+    "weighted_error",
+]
+
+
+class Factors(NamedTuple):
+    """A Boolean factorisation of one source: basis (features, rank) and coef (samples, rank)."""
+
+    basis: np.ndarray
+    coef: np.ndarray
+
+
+def as_boolean(sources):
+    """Checked sources as a tuple of dense NumPy arrays of bool.
+
+    Whatever :func:`jaxshared.as_sources` takes is taken here, as long as its entries are 0 and 1.
+
+    >>> as_boolean(np.array([[0, 1], [2, 1]]))
+    Traceback (most recent call last):
+    ...
+    ValueError: sources[0] has 1 entry other than 0 and 1 (first at [1, 0]: 2.0): Boolean factorisation
+    needs 0/1 data. Threshold it first, for example sources[0] > 0.
+    """
+    return tuple(_booleans(x, f"sources[{i}]") for i, x in enumerate(as_sources(sources)))
+
+
+def _booleans(source, name):
+    dense = source.to_scipy().toarray() if isinstance(source, Sparse) else np.asarray(source)
+    ones = dense == 1
+    odd = np.argwhere(~ones & (dense != 0))
+    if len(odd):
+        row, column = odd[0].tolist()
+        raise ValueError(
+            f"{name} has {len(odd)} {'entry' if len(odd) == 1 else 'entries'} other than 0 and 1 "
+            f"(first at [{row}, {column}]: {float(dense[row, column]):.6g}): Boolean factorisation "
+            f"needs 0/1 data. Threshold it first, for example {name} > 0."
+        )
+    return ones
+
+
+def as_weights(weights, sources):
+    """One non-negative number per source, as a NumPy vector.
+
+    ``None`` counts every wrong cell once (eq. 3.2); ``"balanced"`` is eq. 3.3, see
+    :func:`balanced_weights`; numbers are taken as they are.
+
+    >>> x, y = np.ones((2, 3), bool), np.ones((2, 5), bool)
+    >>> as_weights(None, (x, y)).tolist(), as_weights("balanced", (x, y)).tolist()
+    ([1.0, 1.0], [10.0, 6.0])
+    """
+    if weights is None:
+        return np.ones(len(sources))
+    if isinstance(weights, str):
+        if weights != "balanced":
+            raise ValueError(f"weights is {weights!r}: use None, 'balanced', or one number per source.")
+        return balanced_weights(sources)
+    values = np.asarray(weights, float)
+    if values.shape not in ((), (len(sources),)) or not (np.isfinite(values) & (values >= 0)).all():
+        raise ValueError(
+            f"weights is {weights!r}: pass one non-negative number for each of the {len(sources)} "
+            f"sources, None for all alike, or 'balanced'."
+        )
+    return np.broadcast_to(values, (len(sources),)).copy()
+
+
+def balanced_weights(sources):
+    r"""Weights that let every source count alike, however many ones it has (eq. 3.3).
+
+    .. math:: w_i = g^2 / |X_i|, \qquad g = \Bigl(\prod_{j=1}^{N} |X_j|\Bigr)^{1/N}
+
+    For two sources this is exactly the paper's :math:`w_x = |Y|`, :math:`w_y = |X|`; it extends to any
+    number. A source without ones counts as if it had one.
+    """
+    ones = np.array([max(float(np.sum(x)), 1.0) for x in sources])
+    if len(ones) == 2:  # without the rounding of logarithms: counts times counts are exact
+        return ones[::-1].copy()
+    return np.exp(2 * np.mean(np.log(ones))) / ones
+
+
+def coverage(basis, coef):
+    """How many factors cover each cell: the ordinary product of the 0/1 factors, (features, samples)."""
+    return jnp.asarray(basis, jnp.float32) @ jnp.asarray(coef, jnp.float32).T
+
+
+def boolean_product(basis, coef):
+    r"""Boolean product :math:`B \circ H^\top` of a (features, rank) basis and a (samples, rank) coef.
+
+    Pure: works under ``jit`` and ``vmap``. Factors may be bool, integer or float 0/1.
+
+    >>> boolean_product(np.array([[1, 1], [0, 1]]), np.array([[1, 1], [0, 0], [1, 0]])).astype(int)
+    Array([[1, 0, 1],
+           [1, 0, 0]], dtype=int32)
+    """
+    return coverage(basis, coef) > 0
+
+
+def joint_reconstruct(params):
+    """Boolean approximations :math:`[W\\; U_i] \\circ H_i^\\top`, one per source."""
+    shared, *specific = params.bases
+    return tuple(
+        boolean_product(jnp.concatenate([shared, own], axis=1), coef)
+        for own, coef in zip(specific, params.coefs, strict=True)
+    )
+
+
+def weighted_error(params, sources, weights):
+    r"""Weighted number of wrong cells :math:`\sum_i w_i\,|X_i - [W\; U_i] \circ H_i^\top|` (eqs. 3.2, 3.3).
+
+    Wrong cells are counted as integers, so with weights of one the value is exact.
+    """
+    counts = jnp.stack(
+        [
+            jnp.sum((jnp.asarray(x) > 0) != guess, dtype=jnp.int32)
+            for x, guess in zip(sources, joint_reconstruct(params), strict=True)
+        ]
+    )
+    return jnp.sum(jnp.asarray(weights) * counts)
