@@ -7,6 +7,10 @@ from jaxshared.fit import fit
 from jaxshared.models.jsnmf import JSNMF
 from jaxshared.models.nmf import NMF
 from jaxshared.models.shared import SharedNMF
+from jaxshared.project import project
 from jaxshared.solve import solve
 from jaxshared.solvers import HALS, Accelerated, Multiplicative, ProjectedGradient, violation
-from jaxshared.transforms import split_grad
+from jaxshared.store import load, save
+from jaxshared.sweep import Sweep, sweep
+from jaxshared.transforms import register, split_grad
+from jaxshared.verify import verify

@@ -32,6 +32,9 @@ class Status(enum.IntEnum):
     NONFINITE = 2
     INTERRUPTED = 3
 
+    def __str__(self):
+        return self.name
+
 
 class Constraint(enum.Enum):
     """Where a block may move: the orthant, its unit-norm columns, or everywhere."""
@@ -110,9 +113,13 @@ class Model:
     #: What the sources have in common: the features (rows), or the samples (columns).
     aligned = "features"
 
-    def init(self, key, sources, *, method="random", ranks=None):
+    def init(self, key, sources, *, method="random"):
         """Starting factors for ``sources``; see :mod:`jaxshared.models.start` for the methods."""
         raise NotImplementedError(f"{type(self).__name__} does not define init.")
+
+    def rescale(self, params, sources):
+        """Random starting factors brought to the scale of the sources; done again in every lane."""
+        return params
 
     def hyper(self, sources, **changes):
         """Traced scalars of the objective, with defaults taken from the sources."""

@@ -1,7 +1,7 @@
 r"""SharedNMF: sources over the same features, each explained by shared and specific bases.
 
-A *sharing set* s names the sources that own a basis :math:`B_s` together; source i uses the sets that
-contain it, :math:`B_i = [B_s : i \in s]`.
+A *sharing set* s names the sources that own a basis :math:`B_s` together; source i uses the sets
+that contain it, :math:`B_i = [B_s : i \in s]`.
 
 .. math:: f = \sum_i w_i \|X_i - B_i H_i^\top\|_F^2, \qquad w_i = 1 / \|X_i\|_F^2 \text{ by default}
 
@@ -18,9 +18,11 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+import scipy.sparse
 
 from jaxshared.base import Model, Params, Quadratic
 from jaxshared.data.sources import gram_error, squared_error, squared_norm
+from jaxshared.data.sparse import Sparse
 from jaxshared.models import start
 
 __all__ = ["Hyper", "SharedBasis", "SharedNMF"]
@@ -41,10 +43,12 @@ class SharedBasis(Model):
 
     @property
     def num_sources(self):
+        """As many as the sharing sets name."""
         return 1 + max(i for members, _ in self.sharing for i in members)
 
     @property
     def ranks(self):
+        """One per sharing set."""
         return tuple(rank for _, rank in self.sharing)
 
     def sets_of(self, index):
@@ -61,6 +65,7 @@ class SharedBasis(Model):
         return jnp.concatenate([params.bases[s] for s in self.sets_of(index)], axis=1)
 
     def components(self, params):
+        """Components are numbered set after set; a coef has those of all its sets."""
         starts = np.cumsum([0, *self.ranks])
         own = [np.arange(start, start + rank) for start, rank in zip(starts, self.ranks)]
         coefs = [np.concatenate([own[s] for s in self.sets_of(i)]) for i in range(self.num_sources)]
@@ -68,32 +73,21 @@ class SharedBasis(Model):
 
     # The template: init, hyper, objective, quadratic, reconstruct.
 
-    def init(self, key, sources, *, method="random", ranks=None):
+    def init(self, key, sources, *, method="random"):
         """Random factors scaled to each source, or NNDSVD: see :mod:`jaxshared.models.start`.
 
-        The shared sets take the leading components of the sources they join, the specific ones those
-        that follow in their own source.
+        NNDSVD takes each basis from the sources that share it, side by side and of equal norm.
         """
         if method != "random":
             return self._nndsvd(key, sources, method)
-        dtype = sources[0].dtype
-        keys = jax.random.split(key, len(self.sharing) + len(sources) * len(self.sharing))
-        features = sources[0].shape[0]
-        bases = [
-            start.random_columns(keys[s], features, r, dtype) for s, r in enumerate(self.ranks)
+        sizes = (sources[0].shape[0], *(source.shape[1] for source in sources))
+        draws = start.random_factors(key, self.ranks, sizes, sources[0].dtype)
+        bases = [draw[0] for draw in draws]
+        coefs = [
+            jnp.concatenate([draws[s][1 + i] for s in self.sets_of(i)], axis=1)
+            for i in range(len(sources))
         ]
-        coefs = []
-        for i, source in enumerate(sources):
-            parts = [
-                start.random_columns(
-                    keys[len(self.sharing) * (i + 1) + s], source.shape[1], self.ranks[s], dtype
-                )
-                for s in self.sets_of(i)
-            ]
-            coefs.append(jnp.concatenate(parts, axis=1))
         params = Params(tuple(bases), tuple(coefs))
-        if ranks is not None:
-            params = self.restrict(params, ranks)
         return self.rescale(params, sources)
 
     def rescale(self, params, sources):
@@ -106,9 +100,7 @@ class SharedBasis(Model):
 
     def hyper(self, sources, **changes):
         """``weights``: one per source, by default the inverse squared norms."""
-        norms = [squared_norm(source) for source in sources]
-        weights = tuple(jnp.where(n > 0, 1 / jnp.where(n > 0, n, 1), 1) for n in norms)
-        return Hyper(weights)._replace(**changes)
+        return Hyper(source_weights(sources))._replace(**changes)
 
     def objective(self, params, sources, hyper):
         r"""Weighted squared error of every source.
@@ -137,7 +129,7 @@ class SharedBasis(Model):
         return sum(errors)
 
     def quadratic(self, params, sources, hyper, block):
-        """Halves in Gram order; products with the data are the same for every basis of one sweep."""
+        """Halves in Gram order; all bases of one sweep see the same products with the data."""
         if block < len(self.sharing):
             return self._basis_quadratic(params, sources, hyper, block)
         index = block - len(self.sharing)
@@ -158,25 +150,49 @@ class SharedBasis(Model):
         return Quadratic(gram=gram, neg=neg, rest=None if isinstance(rest, int) else rest)
 
     def reconstruct(self, params):
+        """B_i H_i^T for every source."""
         return tuple(self.basis_of(params, i) @ h.T for i, h in enumerate(params.coefs))
 
-    def _nndsvd(self, key, sources, method):
-        keys = jax.random.split(key, len(sources) + 1)
-        bases = [None] * len(self.sharing)
-        coefs = [[] for _ in sources]
-        for i, source in enumerate(sources):
-            sets = self.sets_of(i)
-            basis, coef = start.nndsvd(keys[i], source, sum(self.ranks[s] for s in sets), method)
-            for s in sorted(sets, key=lambda s: -len(self.sharing[s][0])):
-                take = self.ranks[s]
-                # The first source of a set names its basis; the others only add coefficients.
-                bases[s] = basis[:, :take] if bases[s] is None else bases[s]
-                coefs[i].append((s, coef[:, :take]))
-                basis, coef = basis[:, take:], coef[:, take:]
+    def parts(self, params):
+        """Per basis: the sources that use it, its columns, and their coefs by source."""
+        return tuple(
+            (members, params.bases[s], {i: params.coefs[i][:, self.columns(i, s)] for i in members})
+            for s, (members, _) in enumerate(self.sharing)
+        )
+
+    def normalise(self, params):
+        """The same approximations from basis columns of norm one; zero columns stay zero."""
+        norms = [jnp.linalg.norm(basis, axis=0) for basis in params.bases]
+        norms = [jnp.where(norm > 0, norm, 1) for norm in norms]
         coefs = [
-            jnp.concatenate([c for _, c in sorted(own, key=lambda p: p[0])], 1) for own in coefs
+            coef * jnp.concatenate([norms[s] for s in self.sets_of(i)])
+            for i, coef in enumerate(params.coefs)
         ]
-        return Params(tuple(bases), tuple(coefs))
+        return Params(tuple(b / norm for b, norm in zip(params.bases, norms)), tuple(coefs))
+
+    def _nndsvd(self, key, sources, method):
+        """Each basis from its sources side by side, so that its coefs belong to it in all of them.
+
+        A set takes the components that follow those of the sets around it.
+        """
+        bases, coefs = [], [[] for _ in sources]
+        for s, (members, rank) in enumerate(self.sharing):
+            taken = sum(r for others, r in self.sharing if set(others) > set(members))
+            joined, scales = _side_by_side([sources[i] for i in members])
+            basis, coef = start.nndsvd(jax.random.fold_in(key, s), joined, taken + rank, method)
+            bases.append(basis[:, taken:])
+            ends = np.cumsum([sources[i].shape[1] for i in members])[:-1]
+            for i, scale, rows in zip(members, scales, jnp.split(coef[:, taken:], ends)):
+                coefs[i].append(rows / scale)
+        params = Params(tuple(bases), tuple(jnp.concatenate(own, axis=1) for own in coefs))
+        fitted = [
+            # Components of different decompositions overlap: the best multiple of their sum.
+            _fitted(source, self.basis_of(params, i), params.coefs[i])
+            if sum(self.ranks[s] > 0 for s in self.sets_of(i)) > 1
+            else params.coefs[i]
+            for i, source in enumerate(sources)
+        ]
+        return params._replace(coefs=tuple(fitted))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -195,6 +211,12 @@ class SharedNMF(SharedBasis):
         object.__setattr__(self, "sharing", check_sharing(pairs))
 
 
+def source_weights(sources):
+    """The inverse squared norm of each source; 1 for a source of zeros."""
+    norms = [squared_norm(source) for source in sources]
+    return tuple(jnp.where(n > 0, 1 / jnp.where(n > 0, n, 1), 1) for n in norms)
+
+
 def check_sharing(pairs):
     """The sharing pattern itself, or a ValueError that says what is wrong with it."""
     seen = set()
@@ -211,6 +233,28 @@ def check_sharing(pairs):
     missing = sorted(set(range(last + 1)) - used)
     if missing:
         raise ValueError(
-            f"sources[{missing[0]}] has rank 0 in every sharing set: give it at least one component."
+            f"sources[{missing[0]}] has rank 0 in every sharing set: give it a component."
         )
     return pairs
+
+
+def _side_by_side(sources):
+    """Sources of equal norm next to each other, and what each was multiplied by."""
+    if len(sources) == 1:
+        return sources[0], (1.0,)
+    norms = [float(jnp.sqrt(squared_norm(source))) for source in sources]
+    scales = [norms[0] / norm if norm * norms[0] > 0 else 1.0 for norm in norms]
+    if not any(isinstance(source, Sparse) for source in sources):
+        return jnp.concatenate([c * x for c, x in zip(scales, sources)], axis=1), scales
+    matrices = [
+        x.to_scipy() if isinstance(x, Sparse) else scipy.sparse.csr_array(x) for x in sources
+    ]
+    joined = scipy.sparse.hstack([c * x for c, x in zip(scales, matrices)])
+    return Sparse.from_scipy(joined, sources[0].dtype), scales
+
+
+def _fitted(source, basis, coef):
+    """``coef`` multiplied by the one number that makes the error least."""
+    cross = jnp.sum(coef * (source.T @ basis))
+    size = jnp.sum((basis.T @ basis) * (coef.T @ coef))
+    return coef * jnp.where(size > 0, cross / jnp.where(size > 0, size, 1), 1)

@@ -6,6 +6,8 @@ first three columns of the same model at rank 5. That is what lets a sweep over 
 
 from __future__ import annotations
 
+import itertools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -14,18 +16,35 @@ from sklearn.utils.extmath import randomized_svd
 from jaxshared.data.sources import total
 from jaxshared.data.sparse import Sparse
 
-__all__ = ["METHODS", "nndsvd", "random_columns", "rescaled"]
+__all__ = ["METHODS", "nndsvd", "random_columns", "random_factors", "rescaled"]
 
 METHODS = ("random", "nndsvd", "nndsvda", "nndsvdar")
 
 
+def random_factors(key, ranks, sizes, dtype):
+    """Uniform (0, 1) factors: for each rank a tuple with one (size, rank) factor per size.
+
+    All come from one draw, which compiles to one small program. Column r of factor number s depends
+    on the key, s and r alone.
+    """
+
+    def component(s, r):
+        own = jax.random.fold_in(jax.random.fold_in(key, s), r)
+        return jax.random.uniform(own, (sum(sizes),), dtype, minval=1e-3)
+
+    which = [(s, r) for s, rank in enumerate(ranks) for r in range(rank)]
+    numbers = jnp.asarray(which, jnp.int32).reshape(-1, 2)
+    draw = jax.vmap(component)(numbers[:, 0], numbers[:, 1]).reshape(len(which), sum(sizes)).T
+    rows, columns = np.cumsum([0, *sizes]), np.cumsum([0, *ranks])
+    return tuple(
+        tuple(draw[a:b, c:d] for a, b in itertools.pairwise(rows))
+        for c, d in itertools.pairwise(columns)
+    )
+
+
 def random_columns(key, size, rank, dtype):
-    """A (size, rank) factor, uniform in (0, 1); column r depends on the key and on r alone."""
-
-    def column(r):
-        return jax.random.uniform(jax.random.fold_in(key, r), (size,), dtype, minval=1e-3)
-
-    return jax.vmap(column, out_axes=1)(jnp.arange(rank))
+    """One (size, rank) factor of :func:`random_factors`."""
+    return random_factors(key, (rank,), (size,), dtype)[0][0]
 
 
 def rescaled(source, basis, coef):

@@ -1,0 +1,117 @@
+"""``save`` and ``load``: a result and its model in one file, an .npz without pickle."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import sys
+import tempfile
+import zipfile
+import zlib
+
+import jax.numpy as jnp
+import numpy as np
+
+from jaxshared.base import Model, Status
+
+__all__ = ["load", "save"]
+
+FORMAT = 1
+
+
+def save(path, result, model):
+    """Write ``result`` and ``model`` to ``path``; the file appears whole or not at all."""
+    arrays: dict[str, np.ndarray] = {}
+    header = {
+        "format": FORMAT,
+        "model": {
+            "class": _name(type(model)),
+            "fields": {f.name: getattr(model, f.name) for f in dataclasses.fields(model)},
+        },
+        "result": _encode(result, arrays),
+    }
+    arrays["header"] = np.array(json.dumps(header))
+    folder = os.path.dirname(os.path.abspath(path))
+    handle, draft = tempfile.mkstemp(dir=folder, suffix=".part")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            np.savez(file, **arrays)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(draft, path)
+    except BaseException:
+        os.unlink(draft)
+        raise
+
+
+def load(path):
+    """``(result, model)`` as they were saved.
+
+    >>> load("nowhere.npz")
+    Traceback (most recent call last):
+    ...
+    FileNotFoundError: [Errno 2] No such file or directory: 'nowhere.npz'
+    """
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {name: file[name] for name in file.files}
+        header = json.loads(str(arrays["header"]))
+        if header["format"] > FORMAT:
+            raise ValueError(f"it has format {header['format']}, this version reads up to {FORMAT}")
+    except FileNotFoundError:
+        raise
+    except (zipfile.BadZipFile, zlib.error, EOFError, KeyError, ValueError, OSError) as error:
+        raise ValueError(
+            f"{path} cannot be read: it is cut short, or was not written by jaxshared.save ({error})."
+        ) from error
+    model = _find(header["model"]["class"], Model)(
+        **{name: _tuples(value) for name, value in header["model"]["fields"].items()}
+    )
+    return _decode(header["result"], arrays), model
+
+
+def _name(cls):
+    return f"{cls.__module__}:{cls.__qualname__}"
+
+
+def _find(name, base):
+    """A class by name, among modules that are already imported: a file never imports code."""
+    module, _, path = name.partition(":")
+    found = sys.modules.get(module)
+    for part in path.split("."):
+        found = getattr(found, part, None)
+    if not (isinstance(found, type) and issubclass(found, base)):
+        raise ValueError(f"the file needs {name}: import its module before loading.")
+    return found
+
+
+def _encode(value, arrays):
+    if value is None:
+        return None
+    if isinstance(value, Status):
+        return {"status": int(value)}
+    if isinstance(value, bool | int | float | str):
+        return {"value": value}
+    if isinstance(value, tuple):
+        name = _name(type(value)) if hasattr(value, "_fields") else None
+        return {"tuple": name, "items": [_encode(item, arrays) for item in value]}
+    arrays[f"array_{len(arrays)}"] = np.asarray(value)
+    return {"array": f"array_{len(arrays) - 1}"}
+
+
+def _decode(value, arrays):
+    if value is None:
+        return None
+    if "status" in value:
+        return Status(value["status"])
+    if "value" in value:
+        return value["value"]
+    if "array" in value:
+        return jnp.asarray(arrays[value["array"]])
+    items = [_decode(item, arrays) for item in value["items"]]
+    return tuple(items) if value["tuple"] is None else _find(value["tuple"], tuple)(*items)
+
+
+def _tuples(value):
+    return tuple(_tuples(item) for item in value) if isinstance(value, list) else value

@@ -1,0 +1,163 @@
+"""``verify``: a report that shows whether a model's updates follow from its objective."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxshared.base import Constraint
+from jaxshared.data.sources import as_sources
+from jaxshared.fit import check_key
+from jaxshared.solvers import Multiplicative, violation
+from jaxshared.solvers.blocks import put
+
+__all__ = ["Check", "Report", "verify"]
+
+STEPS = 30
+# Everything runs in double precision: what is left is rounding, not a wrong term.
+TOLERANCE = 1e-9
+
+
+class Check(NamedTuple):
+    """One figure and the limit it must not exceed."""
+
+    block: str
+    name: str
+    value: float
+    limit: float
+
+    @property
+    def ok(self):
+        """Whether the figure is finite and within its limit."""
+        return bool(np.isfinite(self.value) and self.value <= self.limit)
+
+
+@dataclasses.dataclass(frozen=True)
+class Report:
+    """All checks of one model; prints as a table."""
+
+    model: object
+    checks: tuple
+
+    @property
+    def ok(self):
+        """Whether every check holds."""
+        return all(check.ok for check in self.checks)
+
+    def __str__(self):
+        rows = [f"{self.model}: {'ok' if self.ok else 'WRONG'}"]
+        width = max(len(check.block) for check in self.checks)
+        name = max(len(check.name) for check in self.checks)
+        for check in self.checks:
+            mark = "ok" if check.ok else "WRONG"
+            rows.append(
+                f"  {check.block:<{width}}  {check.name:<{name}}  {check.value:9.2e}"
+                f"  (limit {check.limit:.0e})  {mark}"
+            )
+        return "\n".join(rows)
+
+
+def verify(model, sources, *, key, hyper=None, steps=STEPS):
+    """Compare the halves of ``model`` with ``split_grad`` and ``jax.grad``, and watch it descend.
+
+    Per block: the largest relative difference between hand-written and computed halves, between
+    pos - neg and the gradient, and the most negative entry of either half. A block with a closed form
+    must not be improvable by small changes. For the model: the largest rise of the objective within
+    one of ``steps`` multiplicative steps, and the KKT residual at the end relative to the start.
+
+    >>> import jaxshared as js
+    >>> report = js.verify(js.NMF(2), np.ones((4, 5)), key=jax.random.key(0))
+    >>> report.ok
+    True
+    """
+    check_key(key)
+    sources = as_sources(sources, aligned=model.aligned, num_sources=model.num_sources)
+    with jax.enable_x64(True):
+        sources = tuple(source.astype(jnp.float64) for source in sources)
+        if hyper is None or isinstance(hyper, dict):
+            hyper = model.hyper(sources, **(hyper or {}))
+        hyper = jax.tree.map(_double, hyper)
+        params = jax.tree.map(_double, model.init(key, sources))
+        checks = _block_checks(model, params, sources, hyper, key)
+        checks += _descent_checks(model, params, sources, hyper, steps)
+    return Report(model, tuple(checks))
+
+
+def _double(leaf):
+    leaf = jnp.asarray(leaf)
+    return leaf.astype(jnp.float64) if jnp.issubdtype(leaf.dtype, jnp.floating) else leaf
+
+
+def _block_checks(model, params, sources, hyper, key):
+    pos, neg = jax.jit(model.split)(params, sources, hyper)
+    gradient = jax.jit(jax.grad(model.objective))(params, sources, hyper)
+    derived = jax.jit(model.derived_split)(params, sources, hyper)
+    constraints = jax.tree.leaves(model.constraints(params))
+    checks = []
+    paths = [
+        jax.tree_util.keystr(path).lstrip(".") for path, _ in jax.tree.leaves_with_path(params)
+    ]
+    trees = [jax.tree.leaves(tree) for tree in (pos, neg, gradient, *derived)]
+    for block, (path, p, n, g, dp, dn) in enumerate(zip(paths, *trees)):
+        if not p.size:
+            continue
+        best = model.closed_form(params, sources, hyper, block)
+        if best is not None:
+            rise = _closed_form_gain(model, params, sources, hyper, block, best, key)
+            checks.append(Check(path, "closed form: gain by moving off it", rise, TOLERANCE))
+            if constraints[block] is Constraint.FREE:
+                continue
+        scale = float(jnp.max(dp) + jnp.max(dn)) or 1.0
+        checks += [
+            Check(path, "pos against split_grad", float(jnp.max(abs(p - dp))) / scale, TOLERANCE),
+            Check(path, "neg against split_grad", float(jnp.max(abs(n - dn))) / scale, TOLERANCE),
+            Check(
+                path, "pos - neg against grad", float(jnp.max(abs(p - n - g))) / scale, TOLERANCE
+            ),
+            Check(path, "most negative half", float(-min(p.min(), n.min())) / scale, 0.0),
+        ]
+    return checks
+
+
+def _closed_form_gain(model, params, sources, hyper, block, best, key):
+    """By how much small random changes of the closed form lower the objective, relative to it."""
+    objective = jax.jit(lambda z: model.objective(put(params, block, z), sources, hyper))
+    at_best = float(objective(best))
+    size = float(jnp.max(jnp.abs(best))) or 1.0
+    gains = []
+    for number, scale in enumerate((1e-1, 1e-2, 1e-3, 1e-4)):
+        noise = jax.random.normal(jax.random.fold_in(key, number), best.shape, best.dtype)
+        moved = best + scale * size * noise
+        if jax.tree.leaves(model.constraints(params))[block] is not Constraint.FREE:
+            moved = jnp.maximum(moved, 0)
+        gains.append(at_best - float(objective(moved)))
+    return max(gains) / max(abs(at_best), np.finfo(float).tiny)
+
+
+def _descent_checks(model, params, sources, hyper, steps):
+    solver = Multiplicative()
+
+    @jax.jit
+    def run(params):
+        def step(state, _):
+            state, _ = solver.step(model, state, sources, hyper)
+            return state, model.objective(state.params, sources, hyper)
+
+        state = solver.init(model, params, sources, hyper)
+        first = model.objective(params, sources, hyper)
+        state, rest = jax.lax.scan(step, state, length=steps)
+        ends = [violation(model, p, sources, hyper) for p in (params, state.params)]
+        return jnp.concatenate([first[None], rest]), ends
+
+    values, (begin, end) = run(params)
+    values = np.asarray(values)
+    rise = float(np.max(np.diff(values)) / max(abs(values[0]), np.finfo(float).tiny))
+    ratio = float(end) / max(float(begin), np.finfo(float).tiny)
+    return [
+        Check("all blocks", f"largest rise in {steps} steps", max(rise, 0.0), 1e-12),
+        Check("all blocks", "KKT residual, end against start", ratio, 1.0),
+    ]
