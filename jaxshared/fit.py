@@ -75,7 +75,13 @@ def prepare(model, sources, hyper):
     if hyper is None or isinstance(hyper, dict):
         hyper = model.hyper(sources, **(hyper or {}))
     dtype = sources[0].dtype
-    return sources, jax.tree.map(lambda value: jnp.asarray(value, dtype), hyper)
+    return sources, jax.tree.map(lambda value: _cast(value, dtype), hyper)
+
+
+def _cast(value, dtype):
+    """Numbers in the sources' type; indices, as in a graph, stay whole."""
+    index = jnp.issubdtype(jnp.result_type(value), jnp.integer) and jnp.ndim(value)
+    return jnp.asarray(value) if index else jnp.asarray(value, dtype)
 
 
 def check_key(key):

@@ -1,0 +1,168 @@
+r"""Graphs of samples: who is near whom, and how rough a set of coefs is on that graph.
+
+A graph is kept as the pair (D, G) of non-negative arrays, never as their difference, the Laplacian
+:math:`L = D - G`: multiplicative rules need the two halves apart. G is sparse throughout.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import scipy.sparse
+from sklearn.neighbors import NearestNeighbors
+
+from jaxshared.data.sources import as_source
+from jaxshared.data.sparse import Sparse
+
+__all__ = [
+    "KERNELS",
+    "Graph",
+    "as_graph",
+    "check_graphs",
+    "laplacian",
+    "lazy_halves",
+    "neighbour_graph",
+    "roughness",
+]
+
+#: What the weight of an edge may be: by distance, by angle, or one.
+KERNELS = ("heat", "cosine", "binary")
+
+
+class Graph(NamedTuple):
+    """Degrees (samples,) and symmetric non-negative weights (samples, samples)."""
+
+    degrees: jax.Array
+    weights: Sparse
+
+
+def neighbour_graph(source, neighbours=5, kernel="heat", *, width=None):
+    r"""The symmetric p-nearest-neighbour graph of the samples of a (features, samples) source.
+
+    .. math:: G_{ij} = \mathcal{K}(x_i, x_j)
+              \text{ if } x_i \in N_p(x_j) \text{ or } x_j \in N_p(x_i), \text{ else } 0
+
+    ``kernel``: "heat" for :math:`e^{-\|x_i - x_j\|^2 / 2\sigma^2}`, :math:`\sigma` the ``width``
+    (None: the root mean square distance of neighbours, so that the unit of the data does not
+    matter), "cosine" for the cosine of the angle, "binary" for one. Neighbours are exact, by
+    scikit-learn, nearest by angle for "cosine" and by distance for the others. A sample whose
+    weights all vanish is isolated, and the graph says nothing about it.
+
+    >>> graph = neighbour_graph(np.array([[0.0, 1.0, 10.0, 11.0]]), 1, "binary")
+    >>> graph.weights.to_scipy().toarray().astype(int).tolist()
+    [[0, 1, 0, 0], [1, 0, 0, 0], [0, 0, 0, 1], [0, 0, 1, 0]]
+    """
+    if kernel not in KERNELS:
+        raise ValueError(f"kernel is {kernel!r}: use one of {', '.join(KERNELS)}.")
+    if width is not None and not (kernel == "heat" and width > 0):
+        raise ValueError(
+            f"width is {width} with kernel {kernel!r}: it is the heat kernel's, above 0."
+        )
+    source = as_source(source)
+    samples = source.to_scipy().T.tocsr() if isinstance(source, Sparse) else np.asarray(source).T
+    if int(neighbours) != neighbours or not 1 <= neighbours < samples.shape[0]:
+        raise ValueError(
+            f"neighbours is {neighbours} but there are {samples.shape[0]} samples: it must be a "
+            f"whole number from 1 to {samples.shape[0] - 1}."
+        )
+    metric = "cosine" if kernel == "cosine" else "euclidean"
+    # With no query, scikit-learn leaves each sample out of its own neighbours, duplicates or not.
+    search = NearestNeighbors(n_neighbors=int(neighbours), metric=metric).fit(samples)
+    near = search.kneighbors_graph(mode="distance").astype(np.float64)
+    near.data = _kernel(near.data, kernel, width)
+    # The maximum of a weight and a missing edge is the weight: the "or" of the rule.
+    return _graph(near.maximum(near.T), source.dtype)
+
+
+def _kernel(distances, kernel, width):
+    if kernel == "binary":
+        return np.ones_like(distances)
+    if kernel == "cosine":
+        return np.clip(1 - distances, 0, 1)
+    squares = distances**2
+    scale = np.mean(squares) if width is None else width**2
+    # Only duplicates: every neighbour is at distance zero, and its weight is one.
+    return np.exp(-squares / (2 * scale)) if scale > 0 else np.ones_like(squares)
+
+
+def as_graph(weights, dtype=None):
+    """A graph from symmetric non-negative weights (samples, samples), dense or sparse.
+
+    Weights of a sample to itself are dropped: they cancel in the Laplacian.
+
+    >>> as_graph(np.array([[0.0, 2.0], [2.0, 0.0]])).degrees.tolist()
+    [2.0, 2.0]
+    """
+    if isinstance(weights, Graph):
+        return weights if dtype is None else _graph(weights.weights.to_scipy(), dtype)
+    source = as_source(weights, "weights")
+    matrix = source.to_scipy() if isinstance(source, Sparse) else np.asarray(source)
+    matrix = scipy.sparse.csr_array(matrix)
+    if matrix.shape[0] != matrix.shape[1]:
+        raise ValueError(f"weights has shape {matrix.shape}: a graph joins samples with samples.")
+    gap = abs(matrix - matrix.T)
+    if gap.nnz and gap.max() > 1e-6 * matrix.max():
+        i, j = (int(at[np.argmax(gap.tocoo().data)]) for at in gap.tocoo().coords)
+        raise ValueError(
+            f"weights is not symmetric ([{i}, {j}] is {matrix[i, j]:.3g}, [{j}, {i}] is "
+            f"{matrix[j, i]:.3g}): pass the maximum of it and its transpose."
+        )
+    return _graph(matrix.maximum(matrix.T), dtype or source.dtype)
+
+
+def check_graphs(graphs, sources):
+    """One graph or None per source, of the right size and type."""
+    graphs = (None,) * len(sources) if graphs is None else graphs
+    if hasattr(graphs, "degrees") or not isinstance(graphs, (tuple, list)):
+        raise TypeError("graphs is a single graph: pass a tuple with one graph or None per source.")
+    if len(graphs) != len(sources):
+        raise ValueError(f"{len(graphs)} graphs for {len(sources)} sources: give one for each.")
+    graphs = tuple(None if graph is None else as_graph(graph) for graph in graphs)
+    for k, (graph, source) in enumerate(zip(graphs, sources)):
+        if graph is not None and graph.degrees.shape[0] != source.shape[1]:
+            raise ValueError(
+                f"graphs[{k}] joins {graph.degrees.shape[0]} samples but sources[{k}] has "
+                f"{source.shape[1]}: build it with js.graph.neighbour_graph(sources[{k}])."
+            )
+    return graphs
+
+
+def _graph(weights, dtype):
+    weights = scipy.sparse.csr_array(weights)
+    weights.setdiag(0)
+    degrees = np.asarray(weights.sum(axis=1)).ravel()
+    return Graph(jnp.asarray(degrees, dtype), Sparse.from_scipy(weights, dtype))
+
+
+def laplacian(graph):
+    """:math:`L = D - G` as a scipy.sparse array, for those who want to look at it."""
+    return scipy.sparse.diags_array(np.asarray(graph.degrees)) - graph.weights.to_scipy()
+
+
+def roughness(graph, coef):
+    r"""How much each column of ``coef`` changes along the edges.
+
+    .. math:: \tfrac12 \sum_{ij} G_{ij} (h_{ir} - h_{jr})^2 = h_r^\top (D - G) h_r
+
+    Zero exactly for a column that is constant on every connected part of the graph.
+
+    >>> graph = as_graph(np.array([[0.0, 2.0], [2.0, 0.0]]))
+    >>> roughness(graph, jnp.array([[1.0, 5.0], [4.0, 5.0]])).tolist()
+    [18.0, 0.0]
+    """
+    ahead, behind = lazy_halves(graph, coef)
+    # A sum of squares, but its two halves are rounded apart.
+    return jnp.maximum(jnp.sum(coef * ahead, axis=0) - jnp.sum(coef * behind, axis=0), 0)
+
+
+def lazy_halves(graph, coef):
+    """The product of the Laplacian and ``coef`` as the pair (2 D, D + G).
+
+    D + G is positive semidefinite and G alone is not: only with the first does the multiplicative
+    rule never raise the objective. Loops at all samples make it so and leave the Laplacian alone.
+    """
+    weighed = graph.degrees[:, None] * coef
+    return 2 * weighed, weighed + graph.weights @ coef
