@@ -64,6 +64,8 @@ def separable(quadratic, constraint):
 
 def column_sweeps(quadratic, z, sweeps=1):
     """Exact minimisation over one column after the other, in place, on transposed contiguous rows."""
+    if z.shape[1] == 0:
+        return z
     linear = quadratic.neg if quadratic.rest is None else quadratic.neg - quadratic.rest
     linear, gram, rank = linear.T, quadratic.gram, z.shape[1]
     scale = jnp.diagonal(gram)

@@ -1,0 +1,54 @@
+"""What all tests share: real data where it is there, and steps recorded one by one."""
+
+import functools
+import os
+import pathlib
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+
+@pytest.fixture(scope="session")
+def data_folder():
+    """The folder with real data sets, or a skip."""
+    beside = pathlib.Path(__file__).resolve().parents[2] / "shared" / "data"
+    folder = pathlib.Path(os.environ.get("JAXSHARED_DATA", beside))
+    if not (folder / "loader.py").exists():
+        pytest.skip("real data sets are not here: set JAXSHARED_DATA to their folder")
+    return folder
+
+
+@pytest.fixture
+def x64():
+    """Double precision for one test."""
+    with jax.enable_x64(True):
+        yield
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1, 5))
+def record(model, solver, params, sources, hyper, steps):
+    """The objective before and after each of ``steps`` steps, and the factors at the end."""
+
+    def step(state, _):
+        state, _ = solver.step(model, state, sources, hyper)
+        return state, model.objective(state.params, sources, hyper)
+
+    state = solver.init(model, params, sources, hyper)
+    first = model.objective(params, sources, hyper)
+    state, rest = jax.lax.scan(step, state, length=steps)
+    return jnp.concatenate([first[None], rest]), state.params
+
+
+@pytest.fixture(name="record", scope="session")
+def record_fixture():
+    """See :func:`record`."""
+    return record
+
+
+def planted(seed, features, samples, rank, noise=0.1):
+    """A low-rank non-negative matrix with some noise, in double precision."""
+    rng = np.random.default_rng(seed)
+    x = rng.gamma(1.0, size=(features, rank)) @ rng.gamma(1.0, size=(rank, samples))
+    return x + noise * x.mean() * rng.random(x.shape)
