@@ -2,8 +2,9 @@ r"""JSNMF (Gupta et al. 2010): sources that share some basis columns and own the
 
 .. math:: f = \sum_i w_i \|X_i - [W\; U_i] H_i^\top\|_F^2
 
-In the paper's letters, for two sources: bases W, U, V and coefs H, L (transposed here: all factors are
-tall). Its objective is this one times :math:`\|X\|^2 / 2`. With ``shared=0`` it is one NMF per source.
+In the paper's letters, for two sources: bases W, U, V and coefs H, L (transposed here: all factors
+are tall). Its objective is this one times :math:`\|X\|^2 / 2`. With ``shared=0`` it is one NMF per
+source.
 """
 
 from __future__ import annotations

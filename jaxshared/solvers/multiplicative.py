@@ -61,10 +61,13 @@ def multiplied(constraint, z, pos, neg, floor=None):
     """One multiplicative move of one block."""
     if constraint is Constraint.SPHERE:
         pos, neg = pos + z * jnp.sum(z * neg, axis=0), neg + z * jnp.sum(z * pos, axis=0)
-    z = z * neg / jnp.maximum(pos, tiny(z.dtype))
+    moved = z * neg / jnp.maximum(pos, tiny(z.dtype))
     floor = jnp.finfo(z.dtype).eps if floor is None else floor
-    z = jnp.maximum(z, floor * jnp.max(z, axis=0, initial=0))
-    return unit_columns(z) if constraint is Constraint.SPHERE else z
+    moved = jnp.maximum(moved, floor * jnp.max(moved, axis=0, initial=0))
+    if constraint is not Constraint.SPHERE:
+        return moved
+    # A column without any slope (its coefs are zero) has no reason to leave where it is.
+    return jnp.where(jnp.any(moved > 0, axis=0), unit_columns(moved), z)
 
 
 def check_no_free_block(model, params, sources, hyper):
