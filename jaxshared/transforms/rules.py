@@ -258,8 +258,9 @@ _TABLE = {
     reduce_prod: "reduce_prod",
     cumprod: "cumprod",
     multilinear: """
-        mul dot_general ragged_dot_general conv_general_dilated bcoo_dot_general bcsr_dot_general
-        bcoo_dot_general_sampled bcoo_spdot_general coo_matvec coo_matmat csr_matvec csr_matmat""",
+        mul dot_general ragged_dot_general conv_general_dilated bcoo_dot_general
+        bcsr_dot_general bcoo_dot_general_sampled bcoo_spdot_general coo_matvec coo_matmat
+        csr_matvec csr_matmat""",
     linear: """
         reshape transpose broadcast_in_dim broadcast_to squeeze expand_dims rev tile copy copy_p
         reduce_precision slice dynamic_slice dynamic_update_slice pad concatenate split stack
@@ -279,11 +280,11 @@ _TABLE = {
         exp exp2 logistic sqrt rsqrt cosh acos acosh erfc igamma igammac bessel_i0e
         regularized_incomplete_beta""",
     keeps_sign: """
-        sign cbrt tanh sinh asin asinh atan atanh atan2 erf erf_inv expm1 log1p bessel_i1e floor
-        ceil round rem reduce_max reduce_min cummax cummin reduce_window_max reduce_window_min""",
+        sign cbrt tanh sinh asin asinh atan atanh erf erf_inv expm1 log1p bessel_i1e floor ceil
+        round rem reduce_max reduce_min cummax cummin reduce_window_max reduce_window_min""",
     by_value: """
-        log sin cos tan lgamma digamma polygamma zeta nextafter cumlogsumexp scatter-max scatter-min
-        pmax pmin while""",
+        log sin cos tan atan2 lgamma digamma polygamma zeta nextafter cumlogsumexp scatter-max
+        scatter-min pmax pmin while""",
     inline: """
         jit pjit call core_call closed_call remat remat2 checkpoint custom_jvp_call
         custom_jvp_call_jaxpr custom_vjp_call custom_vjp_call_jaxpr custom_vmap_call composite""",
