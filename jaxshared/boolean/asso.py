@@ -5,22 +5,22 @@ Candidate basis columns are the rows of the thresholded association confidences
 .. math:: D_{ci} = [\,\mathrm{conf}(c \Rightarrow i) \ge t\,], \qquad
           \mathrm{conf}(c \Rightarrow i) = |x_c \wedge x_i| / |x_c|
 
-and the cover of candidate c on sample j over the cells that no factor covers yet (eq. 4.4, weighted) is
+and the cover of candidate c on sample j over the cells that no factor covers yet (eq. 4.4,
+weighted) is
 
 .. math:: S_{jc} = \sum_{i \in c} w_{ij}\,(2 x_{ij} - 1)\,[\,ij \text{ uncovered}\,] .
 
-Each round takes the candidate with the highest :math:`\sum_j \max(S_{jc}, 0)` and puts a 1 in its coef
-where :math:`S_{jc} > 0`. Taking it changes S only in the rows of those samples, by a product over the
-features of the new column: that small product is all that is computed after the first round.
+Each round takes the candidate with the highest :math:`\sum_j \max(S_{jc}, 0)` and puts a 1 in its
+coef where :math:`S_{jc} > 0`. Taking it changes S only in the rows of those samples, by a product
+over the features of the new column: that small product is all that is computed after the first
+round.
 
-**Tie rules.** A confidence equal to the threshold is in (the paper's >=; ``strict=True`` cuts at >, as
-the package PyBMF does). Equal covers go to the candidate with the lowest index. A candidate is used at
-most once. A cover of exactly zero is not taken.
+**Tie rules.** A confidence equal to the threshold is in (the paper's >=; ``strict=True`` cuts at >,
+as the package PyBMF does). Equal covers go to the candidate with the lowest index. A candidate is
+used at most once. A cover of exactly zero is not taken.
 """
 
 from __future__ import annotations
-
-import functools
 
 import jax
 import jax.numpy as jnp
@@ -42,9 +42,10 @@ SMALL = 10**9
 def asso(source, rank, *, weights=None, threshold=0.5, strict=False):
     """Greedy Boolean factors of one (features, samples) source, as :class:`Factors`.
 
-    ``weights``: non-negative, anything that broadcasts to the shape of the source; cells of weight zero
-    do not count at all. ``threshold``: a confidence in (0, 1], or several: each is tried and the factors
-    of smallest weighted error are kept. Columns that would not lower the error stay zero.
+    ``weights``: non-negative, anything that broadcasts to the shape of the source; cells of weight
+    zero do not count at all. ``threshold``: a confidence in (0, 1], or several: each is tried and
+    the factors of smallest weighted error are kept. Columns that would not lower the error stay
+    zero.
 
     >>> x = np.kron(np.eye(2, dtype=bool), np.ones((2, 3), bool))
     >>> basis, coef = asso(x, 3)
@@ -82,8 +83,8 @@ def _element_weights(weights, shape):
         np.broadcast_to(values, shape)
     except ValueError:
         raise ValueError(
-            f"weights of shape {np.shape(weights)} do not broadcast to the source's {shape}: pass a "
-            f"number, one per sample, or one per cell."
+            f"weights of shape {np.shape(weights)} do not broadcast to the source's {shape}: pass "
+            f"a number, one per sample, or one per cell."
         ) from None
     if not (np.isfinite(values) & (values >= 0)).all():
         raise ValueError("weights has negative or non-finite entries: weights are finite and >= 0.")
@@ -96,7 +97,7 @@ def _error(source, weights, factors):
 
 
 def _covered(factors, shape):
-    """Boolean product on the host; one factor at a time, because factors are mostly small blocks."""
+    """Boolean product on the host; factor by factor, because factors are mostly small blocks."""
     covered = np.zeros(shape, bool)
     for column, row in zip(factors.basis.T, factors.coef.T):
         covered[np.ix_(column, row)] = True
@@ -125,8 +126,9 @@ def cutoffs(support, threshold, strict):
 
     ``conf >= t`` is asked of correctly rounded quotients: 7 of 10 meets a threshold of 0.7.
 
-    >>> cutoffs(np.array([10, 5, 0]), 0.7, False).tolist(), cutoffs(np.array([10, 5]), 0.7, True).tolist()
-    ([7, 4, 1], [8, 4])
+    >>> support = np.array([10, 5, 0])
+    >>> cutoffs(support, 0.7, False).tolist(), cutoffs(support, 0.7, True).tolist()
+    ([7, 4, 1], [8, 4, 1])
     """
     meets = np.greater if strict else np.greater_equal
     least = np.maximum(np.floor(threshold * support).astype(np.int64) - 1, 0)
@@ -136,7 +138,7 @@ def cutoffs(support, threshold, strict):
 
 
 def _first_scores(source, weights, covered, thresholds, strict):
-    """Candidates and scores of the first round for each threshold, by sparse or by dense products."""
+    """Candidates and scores of the first round per threshold, by sparse or by dense products."""
     features, samples = source.shape
     support = source.sum(1)
     cuts = [cutoffs(support, t, strict) for t in thresholds]
@@ -156,10 +158,11 @@ def _first_on_host(source, weights, covered, cuts):
     ones_t = scipy.sparse.csr_array(ones.T, dtype=np.float32)
     blocked = None if covered is None else scipy.sparse.csr_array(covered.T, dtype=np.float32)
     for cut in cuts:
-        candidates = np.ascontiguousarray((common >= cut[:, None]).T)
+        candidates = common >= cut  # common is symmetric: column c is what candidate c holds
         sparse = scipy.sparse.csr_array(candidates, dtype=np.float32)
         if weights.shape[0] == 1:
-            # 2 x - 1 over uncovered cells = 2 (x uncovered) - 1 + covered: all sparse but the constant
+            # 2 x - 1 over uncovered cells = 2 (x uncovered) - 1 + covered: all sparse but the
+            # constant
             scores = 2 * (ones_t @ sparse).toarray() - candidates.sum(0, dtype=np.float32)
             if blocked is not None:
                 scores += (blocked @ sparse).toarray()
@@ -187,7 +190,7 @@ def _score_thresholds(source, signed, cuts):
     common = x @ x.T  # exact: counts of samples stay far below 2^24
 
     def one(cut):
-        candidates = common >= cut  # common is symmetric, so this is the transposed candidate matrix
+        candidates = common >= cut
         return candidates, signed.T @ candidates.astype(jnp.float32)
 
     return jax.vmap(one)(cuts)
@@ -225,7 +228,6 @@ def _pick(source, rank, weights, covered, candidates, scores):
     return factors
 
 
-@functools.partial(np.errstate, invalid="ignore")()
 def _positive_sum(scores):
     """Sum over samples of the positive scores, in double so that whole numbers stay exact."""
     return np.maximum(scores, 0).sum(0, dtype=np.float64)

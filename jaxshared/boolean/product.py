@@ -2,8 +2,8 @@ r"""Boolean matrices: the checks at the boundary, the Boolean product, and the w
 
 .. math:: (B \circ H^\top)_{fj} = \bigvee_r B_{fr} \wedge H_{jr}
 
-Factors are tall, as everywhere here: a basis is (features, rank), a coef (samples, rank). The paper's
-mixing matrices (rank, samples) are our coefs transposed.
+Factors are tall, as everywhere here: a basis is (features, rank), a coef (samples, rank). The
+paper's mixing matrices (rank, samples) are our coefs transposed.
 """
 
 from __future__ import annotations
@@ -40,13 +40,21 @@ def as_boolean(sources):
 
     Whatever :func:`jaxshared.as_sources` takes is taken here, as long as its entries are 0 and 1.
 
-    >>> as_boolean(np.array([[0, 1], [2, 1]]))
+    >>> as_boolean(np.array([[0, 1], [0.5, 1]]))
     Traceback (most recent call last):
     ...
-    ValueError: sources[0] has 1 entry other than 0 and 1 (first at [1, 0]: 2.0): Boolean factorisation
-    needs 0/1 data. Threshold it first, for example sources[0] > 0.
+    ValueError: sources[0] has 1 entry other than 0 and 1 (first at [1, 0]: 0.5): ...
     """
+    given = sources if isinstance(sources, tuple | list) else (sources,)
+    if given and all(_is_boolean(x) for x in given) and len({len(x) for x in given}) == 1:
+        return tuple(given)  # nothing to check, and no copy
     return tuple(_booleans(x, f"sources[{i}]") for i, x in enumerate(as_sources(sources)))
+
+
+def _is_boolean(source):
+    return (
+        isinstance(source, np.ndarray) and source.dtype == bool and source.ndim == 2 and source.size
+    )
 
 
 def _booleans(source, name):
@@ -77,7 +85,9 @@ def as_weights(weights, sources):
         return np.ones(len(sources))
     if isinstance(weights, str):
         if weights != "balanced":
-            raise ValueError(f"weights is {weights!r}: use None, 'balanced', or one number per source.")
+            raise ValueError(
+                f"weights is {weights!r}: use None, 'balanced', or one number per source."
+            )
         return balanced_weights(sources)
     values = np.asarray(weights, float)
     if values.shape not in ((), (len(sources),)) or not (np.isfinite(values) & (values >= 0)).all():
@@ -93,8 +103,8 @@ def balanced_weights(sources):
 
     .. math:: w_i = g^2 / |X_i|, \qquad g = \Bigl(\prod_{j=1}^{N} |X_j|\Bigr)^{1/N}
 
-    For two sources this is exactly the paper's :math:`w_x = |Y|`, :math:`w_y = |X|`; it extends to any
-    number. A source without ones counts as if it had one.
+    For two sources this is exactly the paper's :math:`w_x = |Y|`, :math:`w_y = |X|`; it extends to
+    any number. A source without ones counts as if it had one.
     """
     ones = np.array([max(float(np.sum(x)), 1.0) for x in sources])
     if len(ones) == 2:  # without the rounding of logarithms: counts times counts are exact
@@ -103,12 +113,12 @@ def balanced_weights(sources):
 
 
 def coverage(basis, coef):
-    """How many factors cover each cell: the ordinary product of the 0/1 factors, (features, samples)."""
+    """How many factors cover each cell: the ordinary product of the 0/1 factors."""
     return jnp.asarray(basis, jnp.float32) @ jnp.asarray(coef, jnp.float32).T
 
 
 def boolean_product(basis, coef):
-    r"""Boolean product :math:`B \circ H^\top` of a (features, rank) basis and a (samples, rank) coef.
+    r"""Boolean product :math:`B \circ H^\top` of a tall basis and a tall coef.
 
     Pure: works under ``jit`` and ``vmap``. Factors may be bool, integer or float 0/1.
 
@@ -129,7 +139,9 @@ def joint_reconstruct(params):
 
 
 def weighted_error(params, sources, weights):
-    r"""Weighted number of wrong cells :math:`\sum_i w_i\,|X_i - [W\; U_i] \circ H_i^\top|` (eqs. 3.2, 3.3).
+    r"""Weighted number of wrong cells (eqs. 3.2 and 3.3).
+
+    .. math:: \sum_i w_i\,|X_i - [W\; U_i] \circ H_i^\top|
 
     Wrong cells are counted as integers, so with weights of one the value is exact.
     """

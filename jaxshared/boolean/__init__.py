@@ -1,0 +1,50 @@
+"""The Boolean family: shared and specific 0/1 factors of several sources (Miettinen 2012).
+
+In the order of the data: sources -> :func:`asso`, :func:`closed_itemsets` -> :func:`concat_asso`,
+:func:`shared_asso`, :func:`dominated` (all end in :func:`update_factors`) ->
+:func:`description_length`, :func:`select_ranks` -> :func:`describe_factors`. :class:`JSBMF` wraps
+the three methods for :func:`jaxshared.fit`.
+"""
+
+from jaxshared.boolean.asso import asso
+from jaxshared.boolean.closed import Tiles, TooManySets, closed_itemsets
+from jaxshared.boolean.description import DescriptionLength, description_length
+from jaxshared.boolean.flip import update_factors
+from jaxshared.boolean.joint import concat_asso, dominated, shared_asso
+from jaxshared.boolean.model import JSBMF
+from jaxshared.boolean.product import (
+    Factors,
+    as_boolean,
+    balanced_weights,
+    boolean_product,
+    weighted_error,
+)
+from jaxshared.boolean.select import Selection, select_ranks
+from jaxshared.boolean.synthetic import Planted, planted
+from jaxshared.boolean.words import FactorWords, describe_factors, factors_in_words
+
+__all__ = [
+    "JSBMF",
+    "DescriptionLength",
+    "FactorWords",
+    "Factors",
+    "Planted",
+    "Selection",
+    "Tiles",
+    "TooManySets",
+    "as_boolean",
+    "asso",
+    "balanced_weights",
+    "boolean_product",
+    "closed_itemsets",
+    "concat_asso",
+    "describe_factors",
+    "description_length",
+    "dominated",
+    "factors_in_words",
+    "planted",
+    "select_ranks",
+    "shared_asso",
+    "update_factors",
+    "weighted_error",
+]

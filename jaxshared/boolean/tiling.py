@@ -1,0 +1,86 @@
+r"""Greedy weighted max-k-cover by tiles: the first stage of ``dominated``.
+
+The ones of the sources are the ground set, each tile (closed itemset with its features) covers a
+block of them, and the greedy choice of k tiles covers at least 1 - 1/e of what the best k of the
+tiles on offer do. A tile covers no zero, so nothing has to be paid back.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from jaxshared.boolean.closed import TooManySets, closed_itemsets
+from jaxshared.boolean.product import Factors
+
+__all__ = ["cover_with_tiles", "shared_tiles"]
+
+BATCH = 256
+
+
+def shared_tiles(sources, *, min_support=None, max_sets=200_000, max_seconds=60.0, miner="bitset"):
+    """Tiles of the concatenated sources that have samples of two or more of them.
+
+    With ``min_support=None`` the support is halved from half of the features down to one, and the
+    last that stays within ``max_sets`` is used; a given support that does not is an error.
+    """
+    joined = np.concatenate(sources, axis=1)
+    groups = np.repeat(np.arange(len(sources)), [x.shape[1] for x in sources])
+    bounds = {"groups": groups, "max_sets": max_sets, "max_seconds": max_seconds, "miner": miner}
+    if min_support is not None:
+        return closed_itemsets(joined, min_support=min_support, **bounds)
+    support, tiles = max(1, len(joined) // 2), None
+    while True:
+        try:
+            tiles = closed_itemsets(joined, min_support=support, **bounds)
+        except TooManySets:
+            if tiles is None:
+                raise
+            return tiles
+        if support == 1:
+            return tiles
+        support //= 2
+
+
+def cover_with_tiles(sources, rank, weights, tiles):
+    """The ``rank`` tiles that greedily cover most weight of ones, as :class:`Factors`.
+
+    Covering is submodular: what a tile gains only falls, so its last known gain bounds it from
+    above and most tiles are never looked at twice. Equal gains go to the first tile.
+    """
+    joined = np.concatenate(sources, axis=1)
+    weight = np.repeat(np.asarray(weights, float), [x.shape[1] for x in sources])
+    factors = Factors(*(np.zeros((size, rank), bool) for size in joined.shape))
+    left = joined * weight  # weight of the ones that are not covered yet
+    bound = _areas(tiles, weight)
+    for column in range(rank):
+        best, gain = _best_tile(tiles, left, bound)
+        if gain <= 0:
+            break
+        (rows,), (columns,) = tiles.unpack([best])
+        factors.basis[:, column], factors.coef[:, column] = rows, columns
+        left[np.ix_(rows, columns)] = 0
+        bound[best] = 0
+    return factors
+
+
+def _areas(tiles, weight):
+    """Weight of each tile: all its cells are ones."""
+    areas = np.zeros(len(tiles.samples))
+    for start in range(0, len(areas), 4096):
+        rows, columns = tiles.unpack(slice(start, start + 4096))
+        areas[start : start + 4096] = rows.sum(1) * (columns @ weight)
+    return areas
+
+
+def _best_tile(tiles, left, bound):
+    """``(index, gain)`` of the best tile; lowers ``bound`` to the gains it had to compute."""
+    order = np.argsort(-bound, kind="stable")
+    top = (0, 0.0)
+    for start in range(0, len(order), BATCH):
+        batch = order[start : start + BATCH]
+        if bound[batch[0]] < top[1] or bound[batch[0]] <= 0:
+            break
+        rows, columns = tiles.unpack(batch)
+        bound[batch] = np.sum((rows.astype(float) @ left) * columns, axis=1)
+        top = max([top, *zip(batch.tolist(), bound[batch].tolist())], key=lambda t: (t[1], -t[0]))
+    return top
