@@ -5,8 +5,8 @@ r"""RJSNMF (Gupta et al. 2013): JSNMF whose bases are pushed apart from each oth
           \qquad \text{all basis columns of norm one}
 
 over all pairs of the bases W, U_1, U_2, ... The paper writes the norm into its algorithm and not
-into its problem, and so its penalty can be scaled away (docs/errata.md): here "non-negative column of
-norm one" is the constraint of the basis blocks. ``coherence`` is the paper's a.
+into its problem, and so its penalty can be scaled away (docs/errata.md). Here "non-negative column
+of norm one" is the constraint of the basis blocks. ``coherence`` is the paper's a.
 """
 
 from __future__ import annotations
