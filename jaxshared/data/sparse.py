@@ -8,6 +8,7 @@ of the source's dense size, and no scatter, ever exists, whatever transformation
 from __future__ import annotations
 
 import dataclasses
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -20,7 +21,15 @@ from jax.interpreters import ad, batching, mlir
 from jaxshared.transforms import Pair, register
 from jaxshared.transforms.pairs import plus
 
-__all__ = ["Sparse"]
+__all__ = ["Compressed", "Sparse"]
+
+
+class Compressed(NamedTuple):
+    """Compressed rows, the layout of a BCSR: values, their columns, and where each row begins."""
+
+    data: jax.Array
+    indices: jax.Array
+    indptr: jax.Array
 
 
 @jax.tree_util.register_dataclass
@@ -34,28 +43,27 @@ class Sparse:
     ((3, 3), 3, [2.0, 2.0, 2.0])
     """
 
-    rows: jax_sparse.BCSR
-    columns: jax_sparse.BCSR
+    rows: Compressed
+    columns: Compressed
 
     @classmethod
     def from_scipy(cls, matrix, dtype=None):
         """From any scipy.sparse matrix or array; duplicates are summed, stored zeros dropped."""
         if dtype is None:
-            dtype = jnp.zeros(0, np.result_type(matrix.dtype, np.float32)).dtype
+            dtype = jax.dtypes.canonicalize_dtype(jnp.promote_types(matrix.dtype, jnp.float32))
         rows = scipy.sparse.csr_array(matrix, dtype=dtype, copy=True)
         rows.sum_duplicates()
         rows.eliminate_zeros()
-        return cls(*(_bcsr(m) for m in (rows, scipy.sparse.csr_array(rows.T))))
+        return cls(*(_compressed(m) for m in (rows, scipy.sparse.csr_array(rows.T))))
 
     def to_scipy(self):
         """The same matrix as a scipy.sparse.csr_array."""
-        parts = (self.rows.data, self.rows.indices, self.rows.indptr)
-        return scipy.sparse.csr_array(tuple(np.asarray(part) for part in parts), shape=self.shape)
+        return scipy.sparse.csr_array(tuple(np.asarray(p) for p in self.rows), shape=self.shape)
 
     @property
     def shape(self):
         """(features, samples)."""
-        return tuple(self.rows.shape)
+        return self.rows.indptr.shape[0] - 1, self.columns.indptr.shape[0] - 1
 
     @property
     def dtype(self):
@@ -79,26 +87,20 @@ class Sparse:
 
     def astype(self, dtype):
         """The same matrix in another float type."""
-        parts = [
-            jax_sparse.BCSR((m.data.astype(dtype), m.indices, m.indptr), shape=m.shape)
-            for m in (self.rows, self.columns)
-        ]
-        return Sparse(*parts)
+        parts = (self.rows, self.columns)
+        return Sparse(*(part._replace(data=part.data.astype(dtype)) for part in parts))
 
     def __matmul__(self, dense):
         if dense.ndim == 1:
             return (self @ dense[:, None])[:, 0]
         dense = jnp.asarray(dense, self.dtype)
-        here, there = self.rows, self.columns
-        return spmm_p.bind(
-            here.data, here.indices, here.indptr, there.data, there.indices, there.indptr, dense
-        )
+        return spmm_p.bind(*self.rows, *self.columns, dense)
 
 
-def _bcsr(matrix):
+def _compressed(matrix):
     index = np.int32 if max(matrix.nnz, *matrix.shape) < 2**31 else np.int64
     parts = (matrix.data, matrix.indices.astype(index), matrix.indptr.astype(index))
-    return jax_sparse.BCSR(tuple(jnp.asarray(part) for part in parts), shape=matrix.shape)
+    return Compressed(*(jnp.asarray(part) for part in parts))
 
 
 # The primitive: operands are the compressed rows of X, those of X^T, and the dense matrix.

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
-from jax.experimental.sparse import BCSR
 
 from jaxshared.data.sparse import Sparse
 
@@ -41,7 +40,9 @@ def cleaned(source, basis, coef, threshold):
     sides = []
     for matrix, left, right in ((source.rows, basis, coef), (source.columns, coef, basis)):
         approximation = _at_entries(matrix, left, right)
-        clean = approximation + jnp.clip(matrix.data - approximation, -threshold, threshold)
+        # The source clipped to a band around its approximation: one number, not a difference.
+        clean = jnp.maximum(matrix.data, approximation - threshold)
+        clean = jnp.maximum(jnp.minimum(clean, approximation + threshold), 0)
         sides.append(_like(matrix, jax.lax.stop_gradient(clean)))
     return Sparse(*sides), jnp.sum(jnp.abs(source.data - sides[0].data))
 
@@ -65,4 +66,4 @@ def _at_entries(matrix, left, right):
 
 
 def _like(matrix, data):
-    return BCSR((data, matrix.indices, matrix.indptr), shape=matrix.shape)
+    return matrix._replace(data=data)

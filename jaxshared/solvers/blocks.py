@@ -87,7 +87,7 @@ def _residual(constraint, z, pos, neg):
     size = jnp.linalg.norm(z, axis=0)
     slope = jnp.linalg.norm(pos, axis=0) + jnp.linalg.norm(neg, axis=0)
     present = size > 0
-    step = size / jnp.maximum(slope, tiny(z.dtype))
+    step = jnp.where(slope > 0, size / jnp.where(slope > 0, slope, 1), 0)
     moved = jnp.linalg.norm(z - restore(constraint, z - step * gradient), axis=0)
     # A zero column that the data would revive is as far from stationary as can be.
     revivable = (jnp.max(neg - pos, axis=0) > 0) & (constraint is not Constraint.SPHERE)

@@ -1,0 +1,270 @@
+"""NMF against scikit-learn: per iteration, to equal error, many fits at once, and a very large source.
+
+``python -m benchmarks.engine [workload ...]``; each workload runs in a process of its own.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+import warnings
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import scipy.sparse
+from sklearn.decomposition import NMF as Peer
+
+import jaxshared as js
+from benchmarks import Row, best_of, compiled, peak_mib, show
+
+STEPS = 50
+
+
+def dense_source(rng, features=2000, samples=3000, rank=40):
+    """A product of random factors with multiplicative noise: no method reaches its floor in 50 steps."""
+    x = rng.random((features, rank)) @ rng.random((rank, samples))
+    return (x * (1 + 0.3 * rng.random(x.shape))).astype(np.float32)
+
+
+def sparse_source(rng, zipf, features=3740, samples=14113, nonzeros=8, topics=56):
+    """Tags of items: each item draws from one or two topics; tags are even or Zipf-like."""
+    popularity = 1 / np.arange(1, features + 1) if zipf else np.ones(features)
+    share = rng.random((topics, features)) ** 8 * popularity
+    share /= share.sum(1, keepdims=True)
+    cumulative = share.cumsum(1)
+    topic = rng.integers(topics, size=samples)
+    draws = rng.random((samples, nonzeros))
+    rows = np.stack([np.searchsorted(cumulative[t], d) for t, d in zip(topic, draws)])
+    rows = np.minimum(rows, features - 1)
+    columns = np.repeat(np.arange(samples), nonzeros)
+    data = np.ones(rows.size, np.float32)
+    x = scipy.sparse.csr_matrix((data, (rows.ravel(), columns)), shape=(features, samples))
+    x.sum_duplicates()
+    return x
+
+
+def peer_fit(x, params, solver, steps=STEPS):
+    """scikit-learn from the same factors: ``(seconds, factors)``."""
+    basis, coef = np.array(params.bases[0]), np.array(params.coefs[0]).T.copy()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        best = np.inf
+        for _ in range(3):
+            peer = Peer(basis.shape[1], init="custom", solver=solver, max_iter=steps, tol=0)
+            begun = time.perf_counter()
+            left = peer.fit_transform(x, W=basis.copy(), H=coef.copy())
+            best = min(best, time.perf_counter() - begun)
+    return best, js.Params((jnp.asarray(left),), (jnp.asarray(peer.components_.T),))
+
+
+def runner(model, solver, sources, hyper):
+    """``steps -> (params, relative error)``; one program for every number of steps."""
+
+    def run(params, sources, hyper, steps):
+        def step(_, state):
+            return solver.step(model, state, sources, hyper)[0]
+
+        state = solver.init(model, params, sources, hyper)
+        params = jax.lax.fori_loop(0, steps, step, state).params
+        return params
+
+    return run
+
+
+def against_peer(x, rank, label, solvers):
+    """Rows: 50 steps of each solver against 50 of its peer, then to the peer's error."""
+    model = js.NMF(rank)
+    sources = js.as_sources(x)
+    hyper = model.hyper(sources)
+    params = model.init(jax.random.key(0), sources)
+    objective = jax.jit(model.objective)
+    peers = {}
+    for solver, peer, to_error in solvers:
+        if peer not in peers:
+            peers[peer] = peer_fit(x, params, peer)
+        seconds, found = peers[peer]
+        wanted = float(jnp.sqrt(objective(found, sources, hyper)))
+        run = runner(model, solver, sources, hyper)
+        program, compiling = compiled(run, params, sources, hyper, STEPS)
+
+        def error(steps, program=program):
+            out = program(params, sources, hyper, jnp.int32(steps))
+            return float(jnp.sqrt(objective(out, sources, hyper)))
+
+        steps = STEPS
+        if to_error:  # the smallest number of steps that reaches the peer's error
+            low, high = 0, STEPS * 2
+            while high - low > 1:
+                middle = (low + high) // 2
+                low, high = (low, middle) if error(middle) <= wanted else (middle, high)
+            steps = high
+        ours = best_of(lambda: program(params, sources, hyper, jnp.int32(steps)), 5)
+        name = type(solver).__name__
+        yield Row(
+            workload=f"NMF {label} rank {rank}",
+            ours=f"{name}, {steps} steps",
+            seconds=ours,
+            peer=f"scikit-learn {peer} x {STEPS}",
+            peer_seconds=seconds,
+            compile_seconds=compiling,
+            peak_mib=peak_mib(),
+            note=f"error {error(steps) / wanted - 1:+.1e} relative to the peer's",
+        )
+
+
+def dense():
+    """2000 x 3000, rank 40."""
+    x = dense_source(np.random.default_rng(0))
+    solvers = [
+        (js.HALS(), "cd", False),
+        (js.HALS(sweeps=3), "cd", True),
+        (js.Accelerated(), "cd", True),
+        (js.Multiplicative(), "mu", False),
+    ]
+    yield from against_peer(x, 40, "dense 2000 x 3000", solvers)
+
+
+def _sparse(zipf):
+    x = sparse_source(np.random.default_rng(0), zipf)
+    label = f"sparse 3740 x 14113 {'Zipf' if zipf else 'even'}"
+    solvers = [
+        (js.HALS(), "cd", False),
+        (js.Accelerated(), "cd", True),
+        (js.Multiplicative(), "mu", False),
+    ]
+    yield from against_peer(x, 56, label, solvers)
+
+
+def sparse():
+    """Tags spread evenly over topics."""
+    yield from _sparse(zipf=False)
+
+
+def zipf():
+    """Tags whose frequency falls like 1 / rank."""
+    yield from _sparse(zipf=True)
+
+
+def lanes():
+    """32 fits, 8 seeds x 4 ranks, 500 x 800, 200 steps: in one call, one after another, and joblib."""
+    from joblib import Parallel, delayed
+
+    rng = np.random.default_rng(0)
+    x = dense_source(rng, 500, 800, 20)
+    ranks, seeds, steps = (5, 10, 15, 20), 8, 200
+    key = jax.random.key(0)
+
+    def ours():
+        grid = js.sweep(
+            js.NMF(1),
+            x,
+            key=key,
+            rank=ranks,
+            restarts=seeds,
+            solver=js.HALS(),
+            max_steps=steps,
+            tol=0.0,
+        )
+        return grid.results.objective
+
+    begun = time.perf_counter()
+    jax.block_until_ready(ours())
+    first = time.perf_counter() - begun
+    together = best_of(ours)
+
+    def one_by_one():
+        return [
+            js.fit(
+                js.NMF(rank), x, key=jax.random.key(s), solver=js.HALS(), max_steps=steps, tol=0.0
+            )
+            for rank in ranks
+            for s in range(seeds)
+        ]
+
+    one_by_one()
+    begun = time.perf_counter()
+    one_by_one()
+    apart = time.perf_counter() - begun
+
+    def peer(rank, seed):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            Peer(rank, init="random", random_state=seed, max_iter=steps, tol=0).fit(x)
+
+    def joblib():
+        Parallel(n_jobs=2)(delayed(peer)(rank, seed) for rank in ranks for seed in range(seeds))
+
+    joblib()
+    begun = time.perf_counter()
+    joblib()
+    theirs = time.perf_counter() - begun
+    common = dict(
+        workload="32 NMF fits 500 x 800, 200 steps",
+        seconds=together,
+        compile_seconds=first - together,
+        peak_mib=peak_mib(),
+    )
+    yield Row(**common, ours="sweep", peer="scikit-learn cd, joblib x 2", peer_seconds=theirs)
+    yield Row(**common, ours="sweep", peer="32 compiled fits in a row", peer_seconds=apart)
+
+
+def large():
+    """One step on a sparse source whose dense form would take 40 GB."""
+    rng = np.random.default_rng(0)
+    size, nonzeros = 100_000, 5_000_000
+    rows, columns = rng.integers(size, size=(2, nonzeros))
+    x = scipy.sparse.coo_array((rng.random(nonzeros, np.float32), (rows, columns)), (size, size))
+    sources = js.as_sources(x.tocsr())
+    before = peak_mib()
+    model = js.NMF(20)
+    hyper, params = model.hyper(sources), model.init(jax.random.key(0), sources)
+    for solver in (js.HALS(), js.Multiplicative()):
+        state = solver.init(model, params, sources, hyper)
+        step = jax.jit(lambda state, solver=solver: solver.step(model, state, sources, hyper)[0])
+        jax.block_until_ready(step(state))
+        seconds = best_of(lambda: step(state))
+        yield Row(
+            workload="NMF sparse 100k x 100k, 5M non-zeros, rank 20",
+            ours=f"{type(solver).__name__}, 1 step",
+            seconds=seconds,
+            peak_mib=peak_mib(),
+            note=f"{before:.0f} MiB before the fit; dense: {size * size * 4 / 2**20:.0f} MiB",
+        )
+
+
+def growth():
+    """Time of one step as samples and non-zeros grow: the exponent of a power law is printed."""
+    rng = np.random.default_rng(0)
+    sizes = (2000, 4000, 8000, 16000)
+    for kind in ("dense", "sparse"):
+        seconds = []
+        for samples in sizes:
+            x = rng.random((1000, samples), np.float32)
+            if kind == "sparse":
+                x = scipy.sparse.csr_array(np.where(x > 0.99, x, 0))
+            model, sources = js.NMF(20), js.as_sources(x)
+            hyper, params = model.hyper(sources), model.init(jax.random.key(0), sources)
+            run = runner(model, js.Multiplicative(), sources, hyper)
+            program, _ = compiled(run, params, sources, hyper, STEPS)
+            seconds.append(best_of(lambda: program(params, sources, hyper, jnp.int32(20)), 5) / 20)
+        power = np.polyfit(np.log(sizes), np.log(seconds), 1)[0]
+        curve = ", ".join(f"{n}: {1e3 * s:.2f} ms" for n, s in zip(sizes, seconds))
+        yield Row(
+            workload=f"one step, {kind} 1000 x samples, rank 20",
+            ours="Multiplicative",
+            seconds=seconds[-1],
+            note=f"samples^{power:.2f} ({curve})",
+        )
+
+
+WORKLOADS = {f.__name__: f for f in (dense, sparse, zipf, lanes, large, growth)}
+
+if __name__ == "__main__":
+    names = sys.argv[1:]
+    if len(names) == 1:
+        show(WORKLOADS[names[0]]())
+    else:
+        for name in names or WORKLOADS:
+            subprocess.run([sys.executable, "-m", "benchmarks.engine", name], check=True)

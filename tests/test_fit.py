@@ -1,0 +1,173 @@
+import os
+import signal
+import threading
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxshared as js
+from tests.conftest import planted
+
+KEY = jax.random.key(0)
+X = planted(0, 20, 30, 3).astype(np.float32)
+
+
+def good(result):
+    """Finite factors, and a status that tells the truth about them."""
+    finite = all(bool(jnp.all(jnp.isfinite(leaf))) for leaf in jax.tree.leaves(result.params))
+    return finite and np.isfinite(result.objective) and isinstance(result.status, js.Status)
+
+
+def test_restarts_keep_the_best():
+    many = js.fit(js.NMF(3), X, key=KEY, restarts=4)
+    first = js.fit(js.NMF(3), X, key=KEY)
+    assert many.objective <= first.objective * (1 + 1e-6)
+    assert many.status == js.Status.CONVERGED and many.history[0] > many.history[-1]
+    assert len(many.history) == 1 + many.num_steps // 10
+
+
+def test_the_same_key_gives_the_same_result_as_solve():
+    sources = js.as_sources(X)
+    model = js.NMF(3)
+    a = js.fit(model, X, key=KEY, solver=js.HALS(), max_steps=40)
+    b = js.fit(model, X, key=KEY, solver=js.HALS(), max_steps=40)
+    assert jax.tree.all(jax.tree.map(lambda u, v: bool(jnp.all(u == v)), a.params, b.params))
+    start, hyper = model.init(KEY, sources), model.hyper(sources)
+    pure = js.solve(model, start, sources, hyper, solver=js.HALS(), max_steps=40)
+    np.testing.assert_allclose(a.objective, pure.objective, rtol=1e-5)
+
+
+SCALED = {
+    "an empty row": np.vstack([X, np.zeros((1, 30))]),
+    "a zero column": np.hstack([X, np.zeros((20, 1))]),
+    "all zeros": np.zeros((6, 7)),
+    "one sample": X[:, :1],
+    "one feature": X[:1],
+    "half precision": X.astype(np.float16),
+    "integers": (X * 10).astype(int),
+    "booleans": X > X.mean(),
+    "1e12": X.astype(np.float64) * 1e12,
+    "1e-12": X.astype(np.float64) * 1e-12,
+    "one entry": np.array([[3.0]]),
+}
+
+
+@pytest.mark.parametrize("solver", [js.Accelerated(), js.Multiplicative()], ids=["acc", "mult"])
+@pytest.mark.parametrize("case", SCALED)
+def test_strange_data_gives_a_right_answer(case, solver):
+    x = SCALED[case]
+    result = js.fit(js.NMF(3), x, key=KEY, solver=solver, max_steps=300, tol=1e-7)
+    assert good(result)
+    assert result.objective < {"booleans": 0.5, "half precision": 0.01}.get(case, 0.01)
+    (approximation,) = js.NMF(3).reconstruct(result.params)
+    if case in ("an empty row", "a zero column", "all zeros"):
+        # Nothing may appear where there is nothing.
+        empty = np.broadcast_to(
+            ~(np.any(x, 0, keepdims=True) & np.any(x, 1, keepdims=True)), x.shape
+        )
+        assert np.max(np.where(empty, approximation, 0)) <= 1e-3 * max(x.max(), 1e-30)
+
+
+def test_a_rank_above_the_dimensions_reproduces_the_data():
+    result = js.fit(js.NMF(25), X, key=KEY, max_steps=2000, tol=1e-9)
+    assert good(result) and result.objective < 1e-4
+
+
+def test_a_rank_of_zero_is_refused():
+    with pytest.raises(ValueError, match="rank 0 in every sharing set"):
+        js.NMF(0)
+    with pytest.raises(ValueError, match="rank -1"):
+        js.JSNMF(-1, (2, 2))
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        (dict(key=0), TypeError, "pass a random key, for example jax.random.key"),
+        (dict(key=KEY, restarts=0), ValueError, "restarts is 0"),
+        (dict(key=KEY, max_steps=2.5), ValueError, "max_steps is 2.5"),
+        (dict(key=KEY, init="svd"), ValueError, "init is 'svd': use one of random"),
+        (dict(key=KEY, hyper={"weight": 1}), ValueError, "weight"),
+        (
+            dict(key=KEY, init=js.Params((np.ones((3, 3)),), (np.ones((30, 3)),))),
+            ValueError,
+            "bases",
+        ),
+    ],
+)
+def test_wrong_options_are_refused(options, error, message):
+    with pytest.raises(error, match=message):
+        js.fit(js.NMF(3), X, **options)
+
+
+def test_a_step_that_is_not_finite_keeps_the_last_finite_factors():
+    class Exploding(js.HALS):
+        def step(self, model, state, sources, hyper):
+            state, info = super().step(model, state, sources, hyper)
+            broken = jax.tree.map(lambda z: z.at[0, 0].set(jnp.inf), state.params)
+            return type(state)(broken), info
+
+    result = js.fit(js.NMF(3), X, key=KEY, solver=Exploding(), max_steps=30)
+    assert result.status == js.Status.NONFINITE and good(result) and result.num_steps == 0
+    start = js.NMF(3).init(KEY, js.as_sources(X))
+    np.testing.assert_array_equal(result.params.bases[0], start.bases[0])
+
+
+def test_progress_is_shown_and_the_callback_can_stop(capsys):
+    seen = []
+
+    def callback(result):
+        seen.append(float(result.objective))
+        return len(seen) == 2
+
+    options = dict(key=KEY, solver=js.Multiplicative(), max_steps=5000, tol=0.0)
+    result = js.fit(js.NMF(3), X, progress=True, callback=callback, **options)
+    assert len(seen) == 2 and seen[1] <= seen[0]
+    assert result.status == js.Status.INTERRUPTED and good(result)
+    assert "objective" in capsys.readouterr().err
+
+
+def test_ctrl_c_returns_the_best_so_far():
+    begun = threading.Event()
+
+    def callback(result):
+        begun.set()
+
+    def interrupt():
+        begun.wait(60)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=interrupt).start()
+    options = dict(key=KEY, solver=js.Multiplicative(), max_steps=10**7, tol=0.0)
+    result = js.fit(js.NMF(3), X, callback=callback, **options)
+    assert result.status == js.Status.INTERRUPTED and good(result)
+    assert 0 < result.num_steps < 10**7
+
+
+@pytest.mark.parametrize("method", ["nndsvd", "nndsvda", "nndsvdar"])
+@pytest.mark.parametrize("rank", [3, 25])
+def test_singular_vectors_start_well(method, rank):
+    for source in (X, js.as_source(X).T.T):
+        (source,) = js.as_sources(source)
+        start = js.NMF(rank).init(KEY, (source,), method=method)
+        assert all(float(leaf.min()) >= 0 for leaf in jax.tree.leaves(start))
+        hyper = js.NMF(rank).hyper((source,))
+        first = js.NMF(rank).objective(start, (source,), hyper)
+        random = js.NMF(rank).objective(js.NMF(rank).init(KEY, (source,)), (source,), hyper)
+        assert first < random
+    result = js.fit(js.NMF(rank), X, key=KEY, init=method, max_steps=100)
+    assert good(result)
+
+
+def test_nothing_global_is_set_by_the_import():
+    import subprocess
+    import sys
+
+    code = (
+        "import jax; before = dict(jax.config.values); import jaxshared; "
+        "assert dict(jax.config.values) == before; import jax.numpy as jnp; "
+        "assert jnp.ones(1).dtype == jnp.float32"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

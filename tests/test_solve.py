@@ -1,0 +1,161 @@
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxshared as js
+from tests.conftest import planted
+
+KEY = jax.random.key(0)
+PAIR = (planted(0, 15, 12, 3), planted(1, 15, 10, 3))
+
+
+@pytest.mark.parametrize(
+    "solver", [js.Multiplicative(), js.HALS(), js.ProjectedGradient()], ids=repr
+)
+def test_the_gradient_through_a_fixed_number_of_steps_matches_finite_differences(solver, x64):
+    model = js.JSNMF(2, (1, 1))
+    sources = js.as_sources(PAIR)
+    hyper, start = model.hyper(sources), model.init(KEY, sources)
+
+    def outcome(weight):
+        changed = hyper._replace(weights=(weight * hyper.weights[0], hyper.weights[1]))
+        result = js.solve(model, start, sources, changed, solver=solver, max_steps=12, tol=None)
+        return jnp.sum(model.reconstruct(result.params)[1] ** 2)
+
+    gradient = jax.grad(outcome)(1.3)
+    step = 1e-5
+    difference = (outcome(1.3 + step) - outcome(1.3 - step)) / (2 * step)
+    assert abs(float(difference)) > 1e-6
+    np.testing.assert_allclose(gradient, difference, rtol=1e-5)
+
+
+def test_a_loop_in_pieces_is_the_loop_in_one():
+    model, sources = js.NMF(3), js.as_sources(PAIR[0])
+    hyper, start = model.hyper(sources), model.init(KEY, sources)
+    whole = js.solve(model, start, sources, hyper, solver=js.HALS(), max_steps=37, tol=0.0)
+    fixed = js.solve(model, start, sources, hyper, solver=js.HALS(), max_steps=37, tol=None)
+    assert whole.num_steps == fixed.num_steps == 37
+    assert whole.history.shape == (5,) and whole.history[-1] == whole.objective
+    np.testing.assert_allclose(whole.objective, fixed.objective, rtol=1e-5)
+
+
+def test_solve_works_under_jit_with_traced_sources_and_tolerance():
+    model = js.NMF(2)
+
+    @jax.jit
+    def run(x, tol):
+        start = model.init(KEY, (x,))
+        return js.solve(model, start, (x,), model.hyper((x,)), max_steps=200, tol=tol)
+
+    loose, tight = run(PAIR[0], 1e-1), run(PAIR[0], 1e-6)
+    assert int(loose.num_steps) < int(tight.num_steps)
+    assert int(loose.status) == js.Status.CONVERGED
+
+
+def test_factors_that_are_not_finite_at_the_start_are_said_so():
+    model, sources = js.NMF(2), js.as_sources(PAIR[0])
+    start = jax.tree.map(lambda z: z.at[0, 0].set(jnp.nan), model.init(KEY, sources))
+    result = js.solve(model, start, sources, model.hyper(sources), max_steps=20)
+    assert int(result.status) == js.Status.NONFINITE and int(result.num_steps) == 0
+
+
+def test_projecting_a_training_source_gives_its_coefficients(x64):
+    model = js.JSNMF(2, (1, 1))
+    result = js.fit(model, PAIR, key=KEY, solver=js.HALS(), max_steps=20000, tol=1e-15)
+    for index, source in enumerate(PAIR):
+        coef = js.project(model, result.params, source, index)
+        np.testing.assert_allclose(coef, result.params.coefs[index], atol=1e-5 * float(coef.max()))
+    with pytest.raises(ValueError, match="source has 14 features but the bases have 15"):
+        js.project(model, result.params, PAIR[0][:14])
+    with pytest.raises(ValueError, match="index is 2"):
+        js.project(model, result.params, PAIR[0], 2)
+
+
+def test_sweep_lanes_equal_their_own_fits_and_compile_once():
+    traces = []
+
+    class Counting(js.HALS):
+        def step(self, *args):
+            traces.append(1)
+            return super().step(*args)
+
+    x = planted(0, 30, 40, 5).astype(np.float32)
+    ranks = range(2, 17)
+    options = dict(max_steps=60, tol=0.0)
+    grid = js.sweep(js.NMF(1), x, key=KEY, rank=ranks, restarts=4, solver=Counting(), **options)
+    assert len(grid) == 60 and len(grid.table()) == 60
+    assert len(traces) == 1
+    for rank in (2, 9, 16):
+        alone = js.fit(js.NMF(rank), x, key=KEY, solver=js.HALS(), **options)
+        lane = grid.lane(4 * (rank - 2))
+        assert lane.params.bases[0].shape == (30, rank)
+        # Sixty steps amplify the rounding of single precision.
+        np.testing.assert_allclose(lane.objective, alone.objective, rtol=2e-3, atol=1e-6)
+        np.testing.assert_allclose(
+            js.NMF(rank).reconstruct(lane.params)[0],
+            js.NMF(rank).reconstruct(alone.params)[0],
+            atol=0.02 * x.max(),
+        )
+    batched = js.sweep(
+        js.NMF(1), x, key=KEY, rank=ranks, restarts=4, solver=js.HALS(), batch_size=7, **options
+    )
+    np.testing.assert_allclose(grid.objective, batched.objective, rtol=2e-3, atol=1e-6)
+
+
+def test_every_lane_of_a_sweep_equals_its_fit_in_double_precision(x64):
+    x = planted(0, 12, 14, 3)
+    options = dict(solver=js.HALS(), max_steps=40, tol=0.0)
+    grid = js.sweep(js.NMF(1), x, key=KEY, rank=range(1, 6), restarts=2, **options)
+    for lane, row in enumerate(grid.table()):
+        key = KEY if row["restart"] == 0 else jax.random.fold_in(KEY, row["restart"])
+        alone = js.fit(js.NMF(row["rank"]), x, key=key, **options)
+        assert row["objective"] == pytest.approx(float(alone.objective), rel=1e-9)
+        for a, b in zip(jax.tree.leaves(grid.lane(lane).params), jax.tree.leaves(alone.params)):
+            np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-9)
+
+
+def test_a_sweep_mixes_ranks_and_hyper_parameters():
+    sources = tuple(x.astype(np.float32) for x in PAIR)
+    w = js.JSNMF(1, (1, 1)).hyper(js.as_sources(sources)).weights
+    grid = js.sweep(
+        js.JSNMF(1, (2, 1)), sources, key=KEY, shared=[0, 1, 2], weights=[w, (w[0], 0.5 * w[1])]
+    )
+    assert [row["shared"] for row in grid.table()] == [0, 0, 1, 1, 2, 2]
+    assert all(row["status"] == "CONVERGED" for row in grid.table())
+    assert grid.best(shared=2).params.bases[0].shape == (15, 2)
+    for call, message in (
+        (dict(colour=[1]), "cannot sweep ..colour"),
+        (dict(shared=[]), "axis shared has no values"),
+        (dict(points=[]), "points must be"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            js.sweep(js.JSNMF(1, (1, 1)), sources, key=KEY, **call)
+    with pytest.raises(ValueError, match="no lane has"):
+        grid.best(shared=7)
+    with pytest.raises(ValueError, match="not swept"):
+        grid.best(rank=7)
+
+
+def test_a_saved_result_comes_back_whole_and_a_cut_file_is_refused(tmp_path):
+    model = js.JSNMF(1, (2, 1))
+    result = js.fit(model, PAIR, key=KEY, max_steps=20)
+    path = tmp_path / "fit.npz"
+    js.save(path, result, model)
+    back, again = js.load(path)
+    assert again == model and back.status == result.status and isinstance(back.params, js.Params)
+    for a, b in zip(jax.tree.leaves(back), jax.tree.leaves(result)):
+        np.testing.assert_array_equal(a, b)
+    content = path.read_bytes()
+    for size in (0, 10, len(content) // 2, len(content) - 5):
+        path.write_bytes(content[:size])
+        with pytest.raises(ValueError, match="cut short"):
+            js.load(path)
+    broken = bytearray(content)
+    broken[len(content) // 3] ^= 255
+    path.write_bytes(bytes(broken))
+    with pytest.raises(ValueError, match="fit.npz"):
+        js.load(path)
+    with pytest.raises((OSError, FileNotFoundError)):
+        js.save(tmp_path / "no" / "folder.npz", result, model)
+    assert list(tmp_path.iterdir()) == [path]
