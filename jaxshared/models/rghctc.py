@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from jaxshared.base import Constraint, Model, Quadratic
 from jaxshared.data.graph import check_graphs, lazy_halves, roughness
@@ -26,6 +27,7 @@ from jaxshared.data.sparse import Sparse
 from jaxshared.models import start
 from jaxshared.models.convex import nonnegative_minimum
 from jaxshared.models.robust import cleaned, soft_errors, sparse_errors
+from jaxshared.transforms import split_grad
 
 __all__ = ["RGHCTC", "Hyper", "Params"]
 
@@ -74,18 +76,18 @@ class RGHCTC(Model):
 
     def components(self, params):
         """One column per component in every basis and in the coef; errors have none."""
-        own = [jnp.arange(self.rank)] * (len(params.bases) + 1)
-        return Params(tuple(own[1:]), own[0], tuple(None for _ in params.errors))
+        own = np.arange(self.rank)
+        return Params((own,) * len(params.bases), own, (None,) * len(params.errors))
 
     def constraints(self, params):
         """Errors are free, all else is non-negative."""
         kept = jax.tree.map(lambda _: Constraint.NONNEGATIVE, params)
         return kept._replace(errors=jax.tree.map(lambda _: Constraint.FREE, params.errors))
 
-    @property
-    def signed(self):
-        """Errors may have any sign."""
-        return ("0.errors",)
+    def derived_split(self, params, sources, hyper):
+        """Errors, where they are stored, may have any sign."""
+        signed = ("0.errors",) if jax.tree.leaves(params.errors) else ()
+        return split_grad(self.objective, signed=signed)(params, sources, hyper)
 
     # The template: init, hyper, objective, quadratic, closed_form, reconstruct.
 
@@ -109,9 +111,10 @@ class RGHCTC(Model):
             jnp.zeros(source.shape, dtype) if self._stored(source) else None for source in sources
         )
         params = Params(tuple(bases), coef, errors)
-        if ranks is not None:
-            params = self.restrict(params, ranks)
-        # The coef is shared, so each basis takes the scale of its own source.
+        return self.rescale(params if ranks is None else self.restrict(params, ranks), sources)
+
+    def rescale(self, params, sources):
+        """Bases multiplied so that every approximation has the sum of its source."""
         bases = [start.rescaled(x, params.coef, b) for x, b in zip(sources, params.bases)]
         return params._replace(bases=tuple(bases))
 
