@@ -1,0 +1,168 @@
+"""What models of views share: common starts, masks of absent samples, the gauge of basis and coef."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+from jaxshared.data.sources import squared_norm, total
+from jaxshared.data.sparse import Sparse
+from jaxshared.models import start
+
+__all__ = [
+    "chain",
+    "check_present",
+    "check_rank",
+    "inverse_totals",
+    "masked_error",
+    "per_view",
+    "project_view",
+    "start_views",
+    "unit_sums",
+]
+
+# As in the authors' code: three rounds over the views, and steps enough for NMF to settle.
+ROUNDS, STEPS = 3, 200
+
+
+def check_rank(rank, name="rank"):
+    """A ValueError unless ``rank`` is a whole number from 1 up."""
+    if int(rank) != rank or rank < 1:
+        raise ValueError(f"{name} is {rank}: it must be a whole number from 1 up.")
+
+
+def start_views(key, sources, rank, method):
+    """Bases, and coefs that are the same for all views but for their units."""
+    dtype, samples = sources[0].dtype, sources[0].shape[1]
+    if method in ("random", "chain"):
+        keys = jax.random.split(key, len(sources) + 1)
+        coef = start.random_columns(keys[-1], samples, rank, dtype)
+        bases = [start.random_columns(k, x.shape[0], rank, dtype) for k, x in zip(keys, sources)]
+        return tuple(bases), (coef,) * len(sources)
+    basis, coef = start.nndsvd(key, sources[0], rank, method)
+    bases, coefs = [basis], [coef]
+    for source in sources[1:]:
+        # The best non-negative directions of another view for the samples of a component: their mean.
+        bases.append(source @ (coef / jnp.maximum(coef.sum(0), jnp.finfo(dtype).tiny)))
+        coefs.append(start.rescaled(source, bases[-1], coef))
+    return tuple(bases), tuple(coefs)
+
+
+def chain(params, sources, rounds=ROUNDS, steps=STEPS):
+    """NMF of one view after the other, each from the coefs of the one before it, ``rounds`` times."""
+    bases, coef = list(params.bases), params.coefs[0]
+    coefs = list(params.coefs)
+    for _ in range(rounds):
+        for v, source in enumerate(sources):
+            coef = start.rescaled(source, bases[v], coef)
+            bases[v], coef = _nmf(source, bases[v], coef, steps)
+            coefs[v] = coef
+    return params._replace(bases=tuple(bases), coefs=tuple(coefs))
+
+
+def _nmf(source, basis, coef, steps):
+    """Lee and Seung's rule, and columns of the basis that sum to 1."""
+    tiny = jnp.finfo(coef.dtype).tiny
+
+    def step(_, pair):
+        basis, coef = pair
+        basis = basis * (source @ coef) / jnp.maximum(basis @ (coef.T @ coef), tiny)
+        basis, coef = _unit(basis, coef)
+        return basis, coef * (source.T @ basis) / jnp.maximum(coef @ (basis.T @ basis), tiny)
+
+    return jax.lax.fori_loop(0, steps, step, (basis, coef))
+
+
+def _unit(basis, coef):
+    sums = basis.sum(0)
+    return basis / jnp.where(sums > 0, sums, 1), coef * sums
+
+
+def unit_sums(params, v):
+    """Eq. 3.9: columns of basis ``v`` that sum to 1, their sums given to the coef; nothing else changes."""
+    basis, coef = _unit(params.bases[v], params.coefs[v])
+    bases = params.bases[:v] + (basis,) + params.bases[v + 1 :]
+    return params._replace(bases=bases, coefs=params.coefs[:v] + (coef,) + params.coefs[v + 1 :])
+
+
+def per_view(value, sources, name):
+    """One number per view, from one number for all or from a sequence of them."""
+    values = [value] * len(sources) if np.ndim(value) == 0 else list(value)
+    if len(values) != len(sources):
+        raise ValueError(
+            f"{name} has {len(values)} entries for {len(sources)} sources: pass one number, or one each."
+        )
+    dtype = sources[0].dtype
+    values = tuple(jnp.asarray(value, dtype) for value in values)
+    for v, each in enumerate(values):
+        if not isinstance(each, jax.core.Tracer) and not (np.isfinite(each) and each >= 0):
+            raise ValueError(f"{name}[{v}] is {float(each)}: it must be finite and 0 or more.")
+    return values
+
+
+def check_present(present, sources):
+    """Masks of the samples that each view has, as 0 and 1, or None where every view has all."""
+    if present is None or all(mask is None for mask in present):
+        return None
+    if len(present) != len(sources):
+        raise ValueError(
+            f"present has {len(present)} masks for {len(sources)} sources: pass one for each, None for "
+            f"a complete one."
+        )
+    samples, masks = sources[0].shape[1], []
+    for v, mask in enumerate(present):
+        if mask is not None:
+            mask = jnp.asarray(mask)
+            if mask.shape != (samples,):
+                raise ValueError(
+                    f"present[{v}] has shape {mask.shape}: it needs one entry for each of the {samples} "
+                    f"samples, true where the view has the sample."
+                )
+            if not isinstance(mask, jax.core.Tracer) and not bool(
+                jnp.all((mask == 0) | (mask == 1))
+            ):
+                raise ValueError(f"present[{v}] has entries other than 0 and 1.")
+            mask = mask.astype(sources[0].dtype)
+        masks.append(mask)
+    return tuple(masks)
+
+
+def inverse_totals(sources, present=None):
+    """1 / sum of each view over the samples it has; 1 for a view of zeros."""
+    totals = [total(x) for x in sources]
+    for v, mask in enumerate(present or ()):
+        if mask is not None:
+            totals[v] = jnp.sum(sources[v] @ mask[:, None])
+    return tuple(jnp.where(t > 0, 1 / jnp.where(t > 0, t, 1), 1) for t in totals)
+
+
+def masked_error(source, basis, coef, mask):
+    r"""Squared error over the samples whose ``mask`` (samples, 1) is 1, through Gram matrices."""
+    coef = coef * mask
+    cross = jnp.sum(coef * (source.T @ basis))
+    return _masked_norm(source, mask) - 2 * cross + jnp.sum((basis.T @ basis) * (coef.T @ coef))
+
+
+def _masked_norm(source, mask):
+    if isinstance(source, Sparse):
+        # Row j of X^T holds sample j: its mask belongs to each of its values.
+        rows = source.columns
+        counts = rows.indptr[1:] - rows.indptr[:-1]
+        each = jnp.repeat(mask[:, 0], counts, total_repeat_length=rows.data.shape[0])
+        return jnp.vdot(rows.data * each, rows.data)
+    return squared_norm(source * mask[:, 0])
+
+
+def project_view(params, source, index, iters=2000):
+    """Non-negative least squares of new samples on the basis of one view."""
+    if not 0 <= index < len(params.bases):
+        raise ValueError(f"index is {index} but the model has {len(params.bases)} sources.")
+    basis = params.bases[index]
+    if source.shape[0] != basis.shape[0]:
+        raise ValueError(
+            f"source has {source.shape[0]} features but the basis has {basis.shape[0]}: use the features "
+            f"of the fit, in its order."
+        )
+    return optax.nnls(basis, source, iters)

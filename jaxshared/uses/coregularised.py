@@ -1,0 +1,175 @@
+r"""Co-regularised multi-view spectral clustering (Kumar, Rai and Daume 2011).
+
+With :math:`L_v = D_v^{-1/2} K_v D_v^{-1/2}` the normalised affinity of view v and :math:`E_v` its
+embedding (samples, clusters), :math:`E_v^\top E_v = I`, both forms maximise
+
+.. math:: \sum_v tr(E_v^\top L_v E_v) + \lambda \sum_{v < w} tr(E_v E_v^\top E_w E_w^\top)
+          \qquad \text{(pairwise)}
+
+.. math:: \sum_v tr(E_v^\top L_v E_v) + \lambda \sum_v tr(E_v E_v^\top E_* E_*^\top)
+          \qquad \text{(centroid)}
+
+one embedding at a time: the leading eigenvectors of :math:`L_v` plus :math:`\lambda` times the
+projections of the others. That sum is a linear operator for Lanczos steps; nothing of size samples
+x samples is added to the graphs, which may be sparse.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.linalg import eigh
+from scipy.sparse.linalg import ArpackError, ArpackNoConvergence, LinearOperator, eigsh
+from sklearn.cluster import KMeans
+from sklearn.metrics import pairwise_distances
+from sklearn.neighbors import kneighbors_graph
+from sklearn.preprocessing import normalize
+
+from jaxshared.uses.clustering import seed_of
+
+__all__ = ["Coregularised", "coregularised", "gaussian_graph", "normalised_affinity"]
+
+
+class Coregularised(NamedTuple):
+    """Labels, one embedding per view, the common one (centroid form, else None), and the
+    objective."""
+
+    labels: np.ndarray
+    embeddings: tuple
+    consensus: np.ndarray | None
+    history: np.ndarray
+
+
+def coregularised(
+    sources,
+    num_clusters,
+    *,
+    key,
+    form="pairwise",
+    agreement=0.01,
+    neighbours=None,
+    graphs=None,
+    max_steps=30,
+    tol=1e-6,
+):
+    """Labels (samples,) from all views, as a :class:`Coregularised`.
+
+    ``agreement`` is the paper's lambda, 0.01. ``neighbours``: None for the whole Gaussian graph, as
+    in the papers (samples x samples), or the number of nearest neighbours that a sparse graph
+    keeps. ``graphs``: ready affinities instead of ``sources``. k-means runs on the unit rows of the
+    common embedding (centroid form) or of all embeddings side by side (pairwise form).
+
+    >>> import jax
+    >>> x, y = np.kron(np.eye(2), np.ones((3, 4))), np.kron(np.eye(2), np.ones((2, 4)))
+    >>> found = coregularised((x, y), 2, key=jax.random.key(0))
+    >>> found.labels.reshape(2, 4).std(1).tolist()
+    [0.0, 0.0]
+    """
+    if form not in ("pairwise", "centroid"):
+        raise ValueError(f"form is {form!r}: choose 'pairwise' or 'centroid'.")
+    if graphs is None:
+        graphs = [gaussian_graph(source, neighbours) for source in sources]
+    affinities = [normalised_affinity(graph) for graph in graphs]
+    sizes = {graph.shape for graph in affinities}
+    if len(sizes) > 1:
+        raise ValueError(f"the graphs have shapes {sorted(sizes)}: pass views of the same samples.")
+    if not 1 <= num_clusters <= affinities[0].shape[0]:
+        raise ValueError(
+            f"num_clusters is {num_clusters}: it must be from 1 to the {affinities[0].shape[0]} "
+            f"samples."
+        )
+    embeddings = [_leading(graph, [], 0.0, num_clusters) for graph in affinities]
+    consensus = _joint(embeddings, num_clusters) if form == "centroid" else None
+    history = [_objective(affinities, embeddings, consensus, agreement)]
+    for _ in range(max_steps):
+        for v, graph in enumerate(affinities):
+            others = embeddings[:v] + embeddings[v + 1 :] if consensus is None else [consensus]
+            embeddings[v] = _leading(graph, others, agreement, num_clusters, embeddings[v])
+        if consensus is not None:
+            consensus = _joint(embeddings, num_clusters)
+        history.append(_objective(affinities, embeddings, consensus, agreement))
+        if history[-1] - history[-2] <= tol * abs(history[-1]):
+            break
+    space = np.hstack([normalize(e) for e in embeddings]) if consensus is None else consensus
+    kmeans = KMeans(num_clusters, n_init=20, random_state=seed_of(key))
+    labels = kmeans.fit_predict(normalize(space))
+    return Coregularised(labels, tuple(embeddings), consensus, np.array(history))
+
+
+def gaussian_graph(source, neighbours=None, width=None):
+    r"""Affinities :math:`exp(-\|x_i - x_j\|^2 / 2\sigma^2)` of the samples of one view.
+
+    ``width`` is sigma, by default the median distance (Kumar et al.). With ``neighbours`` only the
+    nearest ones of each sample are joined, symmetrically, and the graph is sparse.
+
+    >>> gaussian_graph(np.eye(3)).round(3)[0].tolist()
+    [1.0, 0.607, 0.607]
+    """
+    if hasattr(source, "to_scipy"):
+        source = source.to_scipy()
+    samples = sp.csr_matrix(source.T) if sp.issparse(source) else np.asarray(source, float).T
+    if neighbours is None:
+        distances = pairwise_distances(samples)
+        off = distances[np.triu_indices_from(distances, 1)]
+        width = _width(width, off)
+        return np.exp(-(distances**2) / (2 * width**2))
+    near = kneighbors_graph(samples, min(neighbours, samples.shape[0] - 1), mode="distance")
+    # kneighbors_graph stores a distance of zero between equal samples: it is an edge of weight one.
+    width = _width(width, near.data)
+    near.data = np.exp(-(near.data**2) / (2 * width**2))
+    return near.maximum(near.T)
+
+
+def _width(width, distances):
+    width = np.median(distances) if width is None and distances.size else width
+    return width if width and width > 0 else 1.0
+
+
+def normalised_affinity(graph):
+    r""":math:`D^{-1/2} K D^{-1/2}`; a sample that is joined to nothing keeps a row of zeros."""
+    degrees = np.asarray(graph.sum(axis=1)).ravel()
+    scale = np.where(degrees > 0, 1 / np.sqrt(np.where(degrees > 0, degrees, 1)), 0)
+    if sp.issparse(graph):
+        diagonal = sp.diags_array(scale)
+        return sp.csr_matrix(diagonal @ graph @ diagonal)
+    return graph * scale[:, None] * scale[None, :]
+
+
+def _leading(graph, others, agreement, rank, start=None):
+    """Leading eigenvectors of ``graph`` + agreement * sum of the projections on ``others``."""
+    size = graph.shape[0]
+
+    def product(vector):
+        extra = sum(other @ (other.T @ vector) for other in others)
+        return graph @ vector + agreement * extra
+
+    if rank < size - 1:
+        # A fixed start: the same data give the same embedding. The last one is close, and so a good
+        # start.
+        first = np.ones(size) if start is None else start.sum(axis=1) + start.std()
+        operator = LinearOperator((size, size), matvec=product, dtype=np.float64)
+        try:
+            return eigsh(operator, rank, which="LA", v0=first)[1]
+        except (ArpackError, ArpackNoConvergence):
+            pass  # a start in an invariant subspace, or equal eigenvalues: small enough for eigh?
+    if size > 5000:
+        raise ValueError(
+            f"the {rank} leading eigenvectors of a graph of {size} samples did not converge: join "
+            f"more neighbours, so that the graph does not fall into many pieces."
+        )
+    return eigh(product(np.eye(size)), subset_by_index=(size - rank, size - 1))[1]
+
+
+def _joint(embeddings, rank):
+    """Leading eigenvectors of the sum of all projections: left singular vectors side by side."""
+    return np.linalg.svd(np.hstack(embeddings), full_matrices=False)[0][:, :rank]
+
+
+def _objective(affinities, embeddings, consensus, agreement):
+    value = sum(np.sum(e * (graph @ e)) for graph, e in zip(affinities, embeddings))
+    for v, one in enumerate(embeddings):
+        others = embeddings[v + 1 :] if consensus is None else [consensus]
+        value += agreement * sum(np.sum((one.T @ other) ** 2) for other in others)
+    return float(value)
