@@ -120,10 +120,11 @@ def real_power(op, x, y):
     exponent = value(y)
     if x.neg is None:
         return Pair(op(x.value, exponent))
-    if not isinstance(exponent, jax.core.Tracer) and np.ndim(exponent) == 0:
+    # only a constant of the program: an argument must give the same halves under jit
+    constant = isinstance(y, Pair) and y.free and np.ndim(exponent) == 0
+    if constant and not isinstance(exponent, jax.core.Tracer):
         known = float(exponent)
-        # only a constant of the program: an argument must give the same halves under jit
-        if known.is_integer() and abs(known) < 64 and (not isinstance(y, Pair) or y.free):
+        if known.is_integer() and abs(known) < 64:
             return power(x, int(known))
     return by_sign(op(x.value, exponent))
 
@@ -235,9 +236,12 @@ def iota(op, *args):
 def convert(op, x):
     if isinstance(x, Pair):
         return linear(op, x)
-    out = op(x)
-    # counts and truth values are non-negative; a signed integer gives a number of unknown sign
-    return Pair(out) if jnp.issubdtype(x.dtype, jnp.unsignedinteger) or x.dtype == bool else out
+    out, dtype = op(x), jnp.result_type(x)
+    if any(jnp.issubdtype(dtype, kind) for kind in (jnp.bool_, jnp.unsignedinteger)):
+        return Pair(out)
+    if jnp.issubdtype(dtype, jnp.integer) and not isinstance(x, jax.core.Tracer) and not np.ndim(x):
+        return Pair(out) if x >= 0 else Pair(None, -out)
+    return out  # a number of unknown sign
 
 
 for _rule in (zero, iota, convert):

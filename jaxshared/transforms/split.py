@@ -55,7 +55,7 @@ def split_grad(
     its path, as in ``signed=(1, "0.errors")``. An array that ``fun`` closes over has unknown sign
     and is split into max(x, 0) and max(-x, 0), unless it is a constant whose sign can be seen: pass
     what is non-negative as an argument. Integers, booleans and Python numbers flow through as they
-    are.
+    are. ``fun`` is traced as under ``jit``.
 
     The halves are those of the polynomial that ``fun`` writes down: :math:`(a - b)^2` is
     :math:`(a^2 + b^2) - 2ab` however it is spelled. Other functions (``sqrt``, ``exp``, ``abs``,
