@@ -1,0 +1,124 @@
+"""Co-transfer clustering: several kinds of data clustered at once (algorithm 1 of Ma et al. 2019).
+
+Samples that occur in every source (images with their texts) teach :class:`jaxshared.RGHCTC` one
+basis per source over common components. Then the targets, samples that were seen in one source
+only, are represented in these components, and k-means groups all of them together.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import numpy as np
+
+from jaxshared.base import Result
+from jaxshared.data.graph import neighbour_graph
+from jaxshared.data.sources import as_source, as_sources
+from jaxshared.fit import fit
+from jaxshared.uses.clustering import cluster_coefs
+
+__all__ = ["CoTransfer", "cotransfer"]
+
+
+class CoTransfer(NamedTuple):
+    """Labels and coefs per target, in the order of the sources, and the fit of the first stage."""
+
+    labels: tuple
+    coefs: tuple
+    result: Result
+
+
+def cotransfer(
+    model,
+    sources,
+    targets,
+    num_clusters,
+    *,
+    key,
+    kernels=None,
+    neighbours=5,
+    direct=False,
+    **options,
+):
+    """Cluster ``targets[k]`` (features of ``sources[k]``, samples of its own), or None, jointly.
+
+    ``sources``: the co-occurring samples, (features_k, samples) each, the same samples in all.
+    ``kernels``: one of ``js.graph.KERNELS`` or None per source; the graphs of both stages are made
+    with it, of ``neighbours`` neighbours. Without, there is no graph term.
+    ``direct``: the shortcut for clean targets, coefs ``target.T @ basis`` in place of a second fit.
+    ``options``: ``hyper`` (a dictionary of strengths, as for ``model.hyper``), ``unit_norm`` (of
+    every sample before k-means, true by default), and whatever :func:`jaxshared.fit` takes.
+
+    >>> from jaxshared.models.rghctc import RGHCTC
+    >>> x, y = np.kron(np.eye(2), np.ones((3, 6))), np.kron(np.eye(2), np.ones((2, 6)))
+    >>> targets = (x[:, ::2], y[:, ::3])
+    >>> found = cotransfer(RGHCTC(2), (x, y), targets, 2, key=jax.random.key(0))
+    >>> [labels.shape for labels in found.labels], bool(found.labels[0][0] == found.labels[1][0])
+    ([(6,), (4,)], True)
+    """
+    unit_norm = options.pop("unit_norm", True)
+    strengths = dict(options.pop("hyper", None) or {})
+    sources = as_sources(sources, aligned="samples")
+    targets = _check_targets(targets, sources)
+    kernels = _check_kernels(kernels, len(sources))
+    first, last = jax.random.split(key)
+    graphs = tuple(_graph(x, kernel, neighbours) for x, kernel in zip(sources, kernels))
+    hyper = model.hyper(sources, **{"graphs": graphs, **strengths})
+    result = fit(model, sources, key=first, hyper=hyper, **options)
+    params = model.normalised(result.params, hyper)
+    coefs = [None] * len(targets)
+    for k, target in enumerate(targets):
+        if target is not None and direct:
+            coefs[k] = np.asarray(target.T @ params.bases[k])
+        elif target is not None:
+            own = _alone(model, hyper, k, target, _graph(target, kernels[k], neighbours), strengths)
+            coefs[k] = np.asarray(model.project(params, target, k, own))
+    present = [coef for coef in coefs if coef is not None]
+    labels = cluster_coefs(np.vstack(present), num_clusters, key=last, unit_norm=unit_norm)
+    parts = iter(np.split(labels, np.cumsum([len(coef) for coef in present])[:-1]))
+    labels = tuple(None if coef is None else next(parts) for coef in coefs)
+    return CoTransfer(labels, tuple(coefs), result)
+
+
+def _alone(model, hyper, k, target, graph, strengths):
+    """The second stage's strengths: errors begin at the same residual, graphs weigh the same."""
+    own = model.hyper((target,), graphs=(graph,))
+    threshold = hyper.sparsity[k] / (2 * hyper.weights[k])
+    own = own._replace(sparsity=(2 * own.weights[0] * threshold,))
+    # A default smoothness follows from the graph of the target itself.
+    given = "smoothness" in strengths
+    return own._replace(smoothness=hyper.smoothness[k : k + 1]) if given else own
+
+
+def _graph(source, kernel, neighbours):
+    return None if kernel is None else neighbour_graph(source, neighbours, kernel)
+
+
+def _check_kernels(kernels, count):
+    kernels = (None,) * count if kernels is None else kernels
+    kernels = (kernels,) if isinstance(kernels, str) else tuple(kernels)
+    if len(kernels) != count:
+        raise ValueError(f"{len(kernels)} kernels for {count} sources: give one or None for each.")
+    return kernels
+
+
+def _check_targets(targets, sources):
+    if len(targets) != len(sources):
+        raise ValueError(
+            f"{len(targets)} targets for {len(sources)} sources: give one for each, None for a "
+            f"source without."
+        )
+    if all(target is None for target in targets):
+        raise ValueError("no targets: give samples of at least one source to cluster.")
+    checked = []
+    for k, target in enumerate(targets):
+        if target is not None:
+            target = as_source(target, f"targets[{k}]").astype(sources[0].dtype)
+            if target.shape[0] != sources[k].shape[0]:
+                raise ValueError(
+                    f"targets[{k}] has {target.shape[0]} features but sources[{k}] has "
+                    f"{sources[k].shape[0]}: use the same features in the same order."
+                )
+        checked.append(target)
+    return tuple(checked)
