@@ -8,96 +8,29 @@ is imported when the first plot is made (``pip install jaxshared[report]``).
 
 from __future__ import annotations
 
-import contextlib
-import io
 import itertools
 
 import numpy as np
 
+from jaxshared.plot_style import COLOURS, HATCHES, INK, line_style, one_axes, style_context, to_svg
+
 __all__ = [
     "bars",
+    "basis_images",
     "category_ratios",
+    "cluster_table",
+    "coherence",
     "convergence",
     "curves",
     "precision_at",
     "precision_recall",
     "rank_choice",
+    "sharing_spectrum",
     "singular_values",
     "strength_choice",
     "to_svg",
+    "top_terms",
 ]
-
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#8C8C8C")
-MARKERS = ("o", "s", "^", "D", "v", "P", "X")
-DASHES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)))
-HATCHES = ("", "//", "..", "xx", "\\\\", "oo", "--")
-# an ink that nothing else uses, so that to_svg can name it
-INK = "#1f2021"
-
-STYLE = {
-    "font.size": 10,
-    "axes.titlesize": 11,
-    "axes.titleweight": "bold",
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "grid.alpha": 0.25,
-    "grid.linewidth": 0.6,
-    "lines.linewidth": 1.6,
-    "lines.markersize": 4.5,
-    "legend.frameon": False,
-    "text.color": INK,
-    "axes.edgecolor": INK,
-    "axes.labelcolor": INK,
-    "xtick.color": INK,
-    "ytick.color": INK,
-    "grid.color": INK,
-    "svg.fonttype": "none",
-    "hatch.linewidth": 0.6,
-}
-
-
-@contextlib.contextmanager
-def _axes(title, xlabel, ylabel, size=(6.0, 3.8)):
-    """A figure with one set of axes in the house style; the legend comes last."""
-    try:
-        import matplotlib
-    except ImportError as error:
-        raise ImportError("plots need matplotlib: pip install 'jaxshared[report]'.") from error
-    from matplotlib.figure import Figure
-
-    with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=size, layout="constrained", dpi=130)
-        axes = figure.subplots()
-        axes.set(title=title, xlabel=xlabel, ylabel=ylabel)
-        yield figure, axes
-        if axes.get_legend_handles_labels()[1] and axes.get_legend() is None:
-            axes.legend()
-
-
-def _line(number):
-    return {
-        "color": COLOURS[number % len(COLOURS)],
-        "linestyle": DASHES[number % len(DASHES)],
-        "marker": MARKERS[number % len(MARKERS)],
-    }
-
-
-def to_svg(figure):
-    """The figure as SVG text without background; axes and text take the colour of the page.
-
-    >>> svg = to_svg(convergence({"NMF": [3.0, 2.0, 1.5]}))
-    >>> svg.startswith("<svg"), "currentColor" in svg
-    (True, True)
-    """
-    import matplotlib
-
-    out = io.StringIO()
-    # a fixed salt and no date: the same figure is the same text
-    with matplotlib.rc_context({**STYLE, "svg.hashsalt": "jaxshared"}):
-        figure.savefig(out, format="svg", transparent=True, metadata={"Date": None})
-    text = out.getvalue()
-    return text[text.index("<svg") :].replace(INK, "currentColor")
 
 
 def convergence(histories, *, title="Convergence", every=1):
@@ -105,9 +38,9 @@ def convergence(histories, *, title="Convergence", every=1):
 
     ``every`` is the number of steps between two entries of a history.
     """
-    with _axes(title, "step", "objective") as (figure, axes):
+    with one_axes(title, "step", "objective") as (figure, axes):
         for number, (name, history) in enumerate(histories.items()):
-            style = {**_line(number), "marker": None}
+            style = {**line_style(number), "marker": None}
             for each in np.atleast_2d(np.asarray(history, dtype=float)):
                 each = each[np.isfinite(each)]
                 axes.plot(every * np.arange(len(each)), each, label=name, **style)
@@ -126,11 +59,11 @@ def curves(x, values, *, title="", xlabel="", ylabel="", logx=False, marks=()):
     (x, text) pairs drawn as vertical lines. With ``logx`` a 0 on the x axis is shown at the left.
     """
     x = np.asarray(x, dtype=float)
-    with _axes(title, xlabel, ylabel) as (figure, axes):
+    with one_axes(title, xlabel, ylabel) as (figure, axes):
         for number, (name, value) in enumerate(values.items()):
             value = np.asarray(value, dtype=float).reshape(len(x), -1)
             mean, spread = value.mean(axis=1), value.std(axis=1)
-            axes.plot(x, mean, label=name if len(values) > 1 else None, **_line(number))
+            axes.plot(x, mean, label=name if len(values) > 1 else None, **line_style(number))
             if value.shape[1] > 1:
                 colour = COLOURS[number % len(COLOURS)]
                 axes.fill_between(x, mean - spread, mean + spread, color=colour, alpha=0.18, lw=0)
@@ -146,9 +79,9 @@ def curves(x, values, *, title="", xlabel="", ylabel="", logx=False, marks=()):
 
 def precision_recall(scores, *, title="11-point interpolated precision and recall"):
     """One curve per name; ``scores`` maps a name to ``RetrievalScores``."""
-    with _axes(title, "recall", "precision", size=(5.4, 4.2)) as (figure, axes):
+    with one_axes(title, "recall", "precision", size=(5.4, 4.2)) as (figure, axes):
         for number, (name, score) in enumerate(scores.items()):
-            axes.plot(score.recall, score.precision, label=name, **_line(number))
+            axes.plot(score.recall, score.precision, label=name, **line_style(number))
         axes.set(xlim=(0, 1), ylim=(0, None))
         axes.set_xticks(np.linspace(0, 1, 11))
     return figure
@@ -156,10 +89,10 @@ def precision_recall(scores, *, title="11-point interpolated precision and recal
 
 def precision_at(scores, *, title="Precision among the top N"):
     """P@N and, in the legend, MAP; ``scores`` maps a name to ``RetrievalScores``."""
-    with _axes(title, "N", "precision at N", size=(5.4, 4.2)) as (figure, axes):
+    with one_axes(title, "N", "precision at N", size=(5.4, 4.2)) as (figure, axes):
         for number, (name, score) in enumerate(scores.items()):
             label = f"{name} (MAP {score.map:.3f})"
-            axes.plot(score.scopes, score.at, label=label, **_line(number))
+            axes.plot(score.scopes, score.at, label=label, **line_style(number))
         scopes = next(iter(scores.values())).scopes
         axes.set_xscale("log")
         axes.set_xticks(scopes, [str(n) for n in scopes])
@@ -170,9 +103,9 @@ def precision_at(scores, *, title="Precision among the top N"):
 
 def rank_choice(choices, *, title="Rate of change of the error", threshold=0.01):
     """Delta_k against the rank, with the threshold; ``choices`` maps a name to ``RankChoice``."""
-    with _axes(title, "rank", "relative fall of the error") as (figure, axes):
+    with one_axes(title, "rank", "relative fall of the error") as (figure, axes):
         for number, (name, choice) in enumerate(choices.items()):
-            style = _line(number)
+            style = line_style(number)
             label = f"{name}: {choice.chosen}" + ("" if choice.reached else " or more")
             axes.plot(choice.ranks[:-1], choice.deltas, label=label, **style)
             spot = np.flatnonzero(choice.ranks[:-1] == choice.chosen)
@@ -194,10 +127,10 @@ def rank_choice(choices, *, title="Rate of change of the error", threshold=0.01)
 
 def singular_values(choice, *, title="Singular values of X^T Y"):
     """Singular values relative to the largest, with the tolerance of a ``NumericalRank``."""
-    with _axes(title, "number", "relative to the largest") as (figure, axes):
+    with one_axes(title, "number", "relative to the largest") as (figure, axes):
         values = np.asarray(choice.singular_values)
         relative = values / max(values[0], np.finfo(float).tiny)
-        axes.plot(np.arange(1, len(values) + 1), relative, **_line(0))
+        axes.plot(np.arange(1, len(values) + 1), relative, **line_style(0))
         axes.axhline(choice.tol, color=INK, linestyle=":", linewidth=1)
         axes.axvline(
             choice.rank,
@@ -235,7 +168,7 @@ def bars(values, *, title="", ylabel="", spread=None, rotate=0):
     names = list(dict.fromkeys(itertools.chain(*values.values())))
     width = 0.8 / len(values)
     size = (max(5.0, 1.2 + 0.32 * len(names) * (1 + len(values))), 3.8)
-    with _axes(title, "", ylabel, size=size) as (figure, axes):
+    with one_axes(title, "", ylabel, size=size) as (figure, axes):
         for number, (series, heights) in enumerate(values.items()):
             place = np.arange(len(names)) - 0.4 + width * (number + 0.5)
             height = np.array([heights.get(name, np.nan) for name in names], dtype=float)
@@ -267,7 +200,7 @@ def category_ratios(ratios, *, title="Purity on shared over specific coefficient
     names = list(dict.fromkeys(str(c) for r in ratios.values() for c in r.categories))
     height = 0.8 / len(ratios)
     size = (6.0, 1.3 + 0.28 * len(names) * (1 + 0.5 * len(ratios)))
-    with _axes(
+    with one_axes(
         title, "ratio (log scale): above 1 common, below 1 of this source alone", "", size=size
     ) as (figure, axes):
         for number, (source, each) in enumerate(ratios.items()):
@@ -294,4 +227,117 @@ def category_ratios(ratios, *, title="Purity on shared over specific coefficient
         axes.grid(axis="y", visible=False)
         if len(ratios) > 1:
             axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    return figure
+
+
+def basis_images(bases, shape, *, columns=6):
+    """Basis columns as small images, one group per basis side by side.
+
+    ``bases`` maps a name to (features, rank), as in ``js.factors(...).bases``; ``shape`` is that of
+    one image, whose pixels are the features.
+    """
+    shown = {name: np.asarray(basis) for name, basis in bases.items() if np.shape(basis)[1]}
+    columns = min(columns, max(basis.shape[1] for basis in shown.values()))
+    rows = max(-(-basis.shape[1] // columns) for basis in shown.values())
+    with style_context() as Figure:
+        figure = Figure(figsize=(0.62 * (columns + 0.4) * len(shown), 0.62 * rows + 0.5), dpi=130)
+        parts = np.ravel(figure.subfigures(1, len(shown)))
+        for part, (name, basis) in zip(parts, shown.items()):
+            part.suptitle(name, fontsize=11, fontweight="bold")
+            grid = part.subplots(rows, columns, squeeze=False).ravel()
+            part.subplots_adjust(0.03, 0.02, 0.97, 1 - 0.4 / (0.62 * rows + 0.5), 0.08, 0.08)
+            for axes in grid:
+                axes.axis("off")
+            for axes, column in zip(grid, basis.T):
+                axes.imshow(column.reshape(shape), cmap="cividis", interpolation="nearest")
+    return figure
+
+
+def sharing_spectrum(factors, *, title="Share of each source that its components explain"):
+    """Energy by component, largest first, shared ones hatched apart; takes ``js.factors(...)``.
+
+    One panel per source; the title of each says how much all shared and all specific ones explain.
+    """
+    energy, names = np.asarray(factors.energy), factors.source_names
+    owners = [name for name, basis in factors.bases.items() for _ in range(basis.shape[1])]
+    with style_context() as Figure:
+        figure = Figure(figsize=(6.4, 0.5 + 2.3 * len(names)), layout="constrained", dpi=130)
+        figure.suptitle(title, fontsize=11, fontweight="bold")
+        for i, axes in enumerate(np.ravel(figure.subplots(len(names), 1, squeeze=False))):
+            used = [r for r, owner in enumerate(owners) if energy[r, i] != 0 or owner == names[i]]
+            used.sort(key=lambda r: -energy[r, i])
+            for number, kind in enumerate(("shared", "specific")):
+                own = [p for p, r in enumerate(used) if (owners[r] == names[i]) == (number == 1)]
+                total = sum(energy[used[p], i] for p in own)
+                axes.bar(
+                    own,
+                    [energy[used[p], i] for p in own],
+                    color=COLOURS[number],
+                    hatch=HATCHES[number],
+                    edgecolor="white",
+                    linewidth=0,
+                    label=f"{kind}: {total:.0%} together",
+                )
+            axes.set_xticks(range(len(used)), [factors.labels[r].rsplit(" ", 1)[1] for r in used])
+            axes.set(title=names[i], ylabel="energy")
+            axes.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
+            axes.grid(axis="x", visible=False)
+            axes.legend()
+    return figure
+
+
+def coherence(factors, *, title="Cosines between basis columns"):
+    """Heat map of ``js.factors(...).coherence``, with lines between the bases."""
+    sizes = [basis.shape[1] for basis in factors.bases.values()]
+    ends = np.cumsum(sizes)
+    with one_axes(title, "", "", size=(5.2, 4.4)) as (figure, axes):
+        image = axes.imshow(factors.coherence, cmap="cividis", vmin=0, vmax=1)
+        figure.colorbar(image, ax=axes, shrink=0.85, label="cosine")
+        for end in ends[:-1]:
+            axes.axhline(end - 0.5, color="white", linewidth=1.2)
+            axes.axvline(end - 0.5, color="white", linewidth=1.2)
+        middles = ends - np.array(sizes) / 2 - 0.5
+        axes.set_xticks(middles, list(factors.bases), rotation=20, ha="right")
+        axes.set_yticks(middles, list(factors.bases))
+        axes.grid(visible=False)
+    return figure
+
+
+def top_terms(factors, *, top=6, columns=3):
+    """The heaviest terms of every component as small bar charts; takes ``js.factors(...)``."""
+    count = len(factors.labels)
+    rows = -(-count // columns)
+    with style_context() as Figure:
+        size = (2.5 * columns, (0.45 + 0.17 * top) * rows)
+        figure = Figure(figsize=size, layout="constrained", dpi=130)
+        for number, axes in enumerate(np.ravel(figure.subplots(rows, columns, squeeze=False))):
+            axes.axis("off")
+            if number >= count:
+                continue
+            axes.set_title(factors.labels[number], loc="left", fontsize=10)
+            for place, (term, weight) in enumerate(factors.terms[number][:top]):
+                axes.barh(place, weight, color=COLOURS[0], alpha=0.35)
+                axes.text(0, place, f" {term}", va="center", fontsize=9)
+            axes.set_ylim(top - 0.5, -0.5)
+    return figure
+
+
+def cluster_table(truth, labels, *, title="Clusters and categories"):
+    """How many samples of each category fell into each cluster; shading is the share of a row."""
+    categories, rows = np.unique(np.asarray(truth), return_inverse=True)
+    clusters, columns = np.unique(np.asarray(labels), return_inverse=True)
+    counts = np.zeros((len(categories), len(clusters)), int)
+    np.add.at(counts, (rows, columns), 1)
+    # every cluster under the category it holds most of, so that a good clustering is a diagonal
+    counts = counts[:, np.argsort(np.argmax(counts, axis=0), kind="stable")]
+    share = counts / counts.sum(axis=1, keepdims=True)
+    size = (1.6 + 0.5 * len(clusters), 1.1 + 0.36 * len(categories))
+    with one_axes(title, "cluster", "category", size=size) as (figure, axes):
+        axes.imshow(share, cmap="cividis", vmin=0, vmax=1, aspect="auto")
+        for (i, j), value in np.ndenumerate(counts):
+            colour = "black" if share[i, j] > 0.6 else "white"
+            axes.text(j, i, str(value), ha="center", va="center", color=colour, fontsize=9)
+        axes.set_xticks(range(len(clusters)), range(len(clusters)))
+        axes.set_yticks(range(len(categories)), categories)
+        axes.grid(visible=False)
     return figure

@@ -17,7 +17,9 @@ from sklearn.decomposition import PCA
 from sklearn.metrics.pairwise import cosine_similarity
 from sklearn.neighbors import kneighbors_graph
 
-from jaxshared.uses.clustering import cluster_coefs, seed_of
+from jaxshared.fit import fit
+from jaxshared.models.nmf import NMF
+from jaxshared.uses.clustering import cluster, cluster_coefs, seed_of
 from jaxshared.uses.lssmtc import lssmtc
 
 __all__ = ["BASELINES", "asi", "kmeans", "nmf_kmeans", "normalised_cut", "pca_kmeans"]
@@ -66,7 +68,7 @@ def _kmeans(samples, count, key, restarts):
     if sp.issparse(samples):
         found = KMeans(count, n_init=restarts, random_state=seed_of(key))
         return found.fit_predict(samples)
-    return cluster_coefs(samples, count, key=key, unit_norm=False, restarts=restarts)
+    return cluster_coefs(samples, count, key=key, scale="raw", restarts=restarts)
 
 
 def pca_kmeans(sources, num_clusters, rank, *, key, augmented=False, restarts=10):
@@ -75,25 +77,21 @@ def pca_kmeans(sources, num_clusters, rank, *, key, augmented=False, restarts=10
     def one(samples, count, seed):
         size = min(rank, min(samples.shape) - 1)
         scores = PCA(size, svd_solver="arpack", random_state=seed_of(seed)).fit_transform(samples)
-        return cluster_coefs(scores, count, key=seed, unit_norm=False, restarts=restarts)
+        return cluster_coefs(scores, count, key=seed, scale="raw", restarts=restarts)
 
     return _label(sources, num_clusters, key, augmented, one)
 
 
 def nmf_kmeans(
-    sources, num_clusters, rank, *, key, augmented=False, unit_norm=True, restarts=10, **options
+    sources, num_clusters, rank, *, key, augmented=False, scale="hellinger", restarts=10, **options
 ):
     """k-means on the coefficients of plain NMF; ``options`` go to :func:`jaxshared.fit`."""
-    from jaxshared.fit import fit
-
-    from jaxshared.models import NMF
-    from jaxshared.uses.clustering import cluster
 
     def one(samples, count, seed):
         first, second = jax.random.split(seed)
         model = NMF(rank)
         params = fit(model, samples.T, key=first, **options).params
-        return cluster(model, params, count, key=second, unit_norm=unit_norm, restarts=restarts)[0]
+        return cluster(model, params, count, key=second, scale=scale, restarts=restarts)[0]
 
     return _label(sources, num_clusters, key, augmented, one)
 

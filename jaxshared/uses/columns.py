@@ -6,7 +6,6 @@ see it. Every use of the factors therefore starts from :func:`unit_bases`.
 
 from __future__ import annotations
 
-import jax.numpy as jnp
 import numpy as np
 
 __all__ = ["PARTS", "part_columns", "unit_bases"]
@@ -20,7 +19,7 @@ def part_columns(model, params, source=0, part="all"):
 
     A column is shared when its component is used by any other source too.
 
-    >>> import jax, jaxshared as js
+    >>> import jax, jax.numpy as jnp, jaxshared as js
     >>> model = js.JSNMF(shared=2, specific=(1, 3))
     >>> params = model.init(jax.random.key(0), (jnp.ones((5, 4)), jnp.ones((5, 6))))
     >>> part_columns(model, params, 1, "specific").tolist()
@@ -41,22 +40,11 @@ def unit_bases(model, params):
 
     Reconstructions do not change. An absent component (a zero column) stays as it is.
 
-    >>> import jax, jaxshared as js
+    >>> import jax, jax.numpy as jnp, jaxshared as js
     >>> model = js.NMF(2)
     >>> params = model.init(jax.random.key(0), (jnp.ones((5, 4)),))
     >>> jnp.linalg.norm(unit_bases(model, params).bases[0], axis=0).round(3).tolist()
     [1.0, 1.0]
     """
-    components = model.components(params)
-    norms = [jnp.linalg.norm(basis, axis=0) for basis in params.bases]
-    norms = [jnp.where(norm > 0, norm, 1) for norm in norms]
-    count = 1 + max((int(np.max(c)) for c in components.bases if np.size(c)), default=-1)
-    by_component = jnp.ones(count, params.bases[0].dtype)
-    for columns, norm in zip(components.bases, norms):
-        by_component = by_component.at[np.asarray(columns, dtype=int)].set(norm)
-    bases = tuple(basis / norm for basis, norm in zip(params.bases, norms))
-    coefs = tuple(
-        coef * by_component[np.asarray(columns, dtype=int)]
-        for coef, columns in zip(params.coefs, components.coefs)
-    )
-    return params._replace(bases=bases, coefs=coefs)
+    # a model without a normal form has bases on a scale of its own
+    return model.normalise(params) if hasattr(model, "normalise") else params

@@ -21,6 +21,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from jaxshared import metrics
+from jaxshared.project import project
+from jaxshared.uses.columns import unit_bases
 
 __all__ = [
     "Hidden",
@@ -156,7 +158,7 @@ def _top_of_block(items, queries, top):
 def retrieve(model, params, queries, *, source=0, index=None, top=10):
     """Algorithm 2: project query vectors (features, queries) on the basis of a source, and search.
 
-    Give a prepared ``index`` to answer more than once.
+    To answer more than once, give ``index = build_index(unit_bases(model, params).coefs[source])``.
 
     >>> import jaxshared as js
     >>> x = jnp.array([[2.0, 1.0, 0.0, 0.0], [2.0, 1.0, 0.0, 0.0], [0.0, 0.0, 3.0, 1.0]])
@@ -165,8 +167,8 @@ def retrieve(model, params, queries, *, source=0, index=None, top=10):
     >>> retrieve(model, params, jnp.array([[0.0], [0.0], [1.0]]), top=2).items.tolist()
     [[2, 3]]
     """
-    from jaxshared.project import project
-
+    # cosines depend on how long basis columns are: both sides are compared on columns of norm one
+    params = unit_bases(model, params)
     index = build_index(params.coefs[source]) if index is None else index
     return search(index, project(model, params, queries, index=source), top=top)
 

@@ -4,7 +4,7 @@ r"""Choice of ranks and strength (section 6 of Gupta et al. 2011, section 3 of G
 - shared rank K of two sources: :func:`shared_rank_curve` (the same rule on :math:`X^\top Y`),
   :func:`rule_of_thumb`, :func:`numerical_rank`;
 - strength of RJSNMF: :func:`strength_curve`;
-- anything, by what it predicts: :mod:`jaxshared.uses.heldout`.
+- anything, by what it predicts: :func:`held_out_entries` and :func:`held_out_queries`.
 
 Every result holds the whole curve, for :mod:`jaxshared.plots`, and what it chose.
 """
@@ -19,12 +19,21 @@ import numpy as np
 from scipy.sparse.linalg import LinearOperator, svds
 
 from jaxshared.data.sources import as_sources
+from jaxshared.fit import restart_keys
+from jaxshared.models.nmf import NMF
+from jaxshared.solve import solve
+from jaxshared.sweep import sweep
 from jaxshared.uses.clustering import seed_of
+from jaxshared.uses.heldout import HeldOut, held_out_entries, held_out_queries
+from jaxshared.uses.product import Product, ProductNMF
 
 __all__ = [
+    "HeldOut",
     "NumericalRank",
     "RankChoice",
     "StrengthChoice",
+    "held_out_entries",
+    "held_out_queries",
     "numerical_rank",
     "one_percent_rule",
     "rank_curve",
@@ -129,6 +138,8 @@ def numerical_rank(first, second, *, key, tol=0.1, max_rank=100):
     count = min(max_rank, min(shape) - 1, x.shape[0])
     if count < 1:
         raise ValueError(f"X^T Y has shape {shape}: its rank needs two samples in each source.")
+    if not np.any(_row_sums(x) * _row_sums(y)):  # no common feature: the product is zero
+        return NumericalRank(0, np.zeros(count), tol)
     forward = jax.jit(lambda v: x.T @ (y @ v))
     backward = jax.jit(lambda u: y.T @ (x @ u))
     operator = LinearOperator(
@@ -141,3 +152,85 @@ def numerical_rank(first, second, *, key, tol=0.1, max_rank=100):
     values = svds(operator, k=count, v0=start.astype(x.dtype), return_singular_vectors=False)
     values = np.sort(values)[::-1]
     return NumericalRank(int(np.sum(values >= tol * values[0])), values, tol)
+
+
+def rank_curve(source, ranks, *, key, threshold=0.01, restarts=1, **options):
+    """R of one source by the 1 % rule: a sweep of plain NMF over ``ranks``.
+
+    The error of a rank is the best of ``restarts``; ``options`` go to :func:`jaxshared.sweep`.
+
+    >>> x = np.kron(np.eye(3), np.ones((4, 5)))
+    >>> rank_curve(x, [1, 2, 3, 4], key=jax.random.key(0), restarts=2).chosen
+    3
+    """
+    ranks = np.asarray(ranks, dtype=int)
+    grid = sweep(
+        NMF(int(ranks.max())), source, key=key, restarts=restarts, rank=ranks.tolist(), **options
+    )
+    return one_percent_rule(ranks, _relative(grid.objective.min(axis=1)), threshold=threshold)
+
+
+def _relative(objectives):
+    """Relative errors; what rounding has left below its own size is zero."""
+    objectives = np.asarray(objectives, dtype=float)
+    return np.where(objectives < 1e-6, 0.0, objectives)
+
+
+def shared_rank_curve(first, second, ranks, *, key, threshold=0.01, restarts=1, **options):
+    r"""K of two sources by the 1 % rule: NMF of :math:`X^\top Y` over ``ranks``.
+
+    .. math:: X^\top Y \approx (H_w W^\top)(W L_w^\top)
+
+    when the bases are orthogonal to each other. The product is never formed. All ranks run as lanes
+    of one compiled program; ``options`` go to :func:`jaxshared.solve`.
+
+    >>> x = np.kron(np.eye(3), np.ones((4, 5)))
+    >>> shared_rank_curve(x, x[:, :10], [1, 2, 3], key=jax.random.key(0)).chosen
+    2
+    """
+    ranks = np.asarray(ranks, dtype=int)
+    product, model = Product.of(first, second), ProductNMF(int(ranks.max()))
+    hyper = model.hyper((product,))
+    keys = jnp.stack(restart_keys(key, restarts))
+
+    def fitted(rank):
+        def once(key):
+            params = model.restrict(model.init(key, (product,)), rank[None])
+            params = model.rescale(params, (product,))
+            return solve(model, params, (product,), hyper, **options).objective
+
+        return jax.lax.map(once, keys)
+
+    # one lane after the other: the products with the data are the work, and they fill the machine
+    errors = jax.jit(lambda r: jax.lax.map(fitted, r))(jnp.asarray(ranks))
+    return one_percent_rule(ranks, _relative(errors.min(axis=1)), threshold=threshold)
+
+
+def strength_curve(model, sources, strengths, *, key, restarts=1, slack=0.01, **options):
+    """The objective of RJSNMF, and its two parts, against ``coherence``.
+
+    The paper takes the strength with the lowest objective, but the least objective can only rise
+    with the strength (every factor costs more at a larger one): a fall shows fits that ended in
+    different places, or factors on different scales. ``chosen`` is therefore the largest strength
+    whose squared error is within ``slack`` of that of the smallest one: as much separation as the
+    data allow for free; ``lowest`` is what the paper would take. ``options`` go to
+    :func:`jaxshared.sweep`. Values are the best of ``restarts``.
+    """
+    strengths = np.asarray(strengths, dtype=float)
+    if strengths.ndim != 1 or len(strengths) < 2 or np.any(np.diff(strengths) <= 0):
+        raise ValueError("strengths must be two or more values in rising order.")
+    grid = sweep(
+        model, sources, key=key, restarts=restarts, coherence=strengths.tolist(), **options
+    )
+    objectives, errors = [], []
+    checked = as_sources(sources)
+    for number in range(len(strengths)):
+        lane = number * restarts + int(np.argmin(grid.objective[number]))
+        result = grid.lane(lane)
+        objectives.append(float(result.objective))
+        free = model.hyper(checked, coherence=jnp.zeros((), checked[0].dtype))
+        errors.append(float(model.objective(result.params, checked, free)))
+    objectives, errors = np.asarray(objectives), np.asarray(errors)
+    within = np.flatnonzero(errors <= (1 + slack) * errors[0])
+    lowest = float(strengths[np.argmin(objectives)])
+    return StrengthChoice(strengths, objectives, errors, float(strengths[within[-1]]), lowest)

@@ -41,6 +41,12 @@ def test_a_baseline_finds_planted_clusters(name, augmented, sparse):
         assert metrics.accuracy(truth, labels) > 0.95
 
 
+def test_plain_nmf_finds_planted_clusters():
+    found = baselines.nmf_kmeans((X, Y), 3, 3, key=KEY, augmented=True, max_steps=50)
+    for truth, labels in zip((TRUTH_X, TRUTH_Y), found, strict=True):
+        assert metrics.accuracy(truth, labels) > 0.95
+
+
 def test_augmented_labels_mean_the_same_in_every_source():
     for labels in baselines.kmeans((X, X), 3, key=KEY, augmented=True)[1:]:
         assert metrics.accuracy(TRUTH_X, labels) > 0.95
@@ -115,12 +121,15 @@ def test_the_same_key_gives_the_same_seed_in_both_kinds_of_key():
     assert clustering.seed_of(jax.random.key(7)) != clustering.seed_of(jax.random.key(8))
 
 
-def test_length_of_a_sample_matters_only_without_unit_norm():
+def test_length_of_a_sample_matters_only_on_the_raw_scale():
     directions = np.repeat(np.eye(2), 10, axis=0)
     lengths = np.tile([1.0, 50.0], 10)[:, None]
     truth = np.repeat([0, 1], 10)
-    unit, raw = (
-        clustering.cluster_coefs(directions * lengths, 2, key=KEY, unit_norm=flag)
-        for flag in (True, False)
+    hellinger, unit, raw = (
+        clustering.cluster_coefs(directions * lengths, 2, key=KEY, scale=scale)
+        for scale in clustering.SCALES
     )
-    assert metrics.accuracy(truth, unit) == 1 and metrics.accuracy(truth, raw) < 1
+    assert metrics.accuracy(truth, unit) == metrics.accuracy(truth, hellinger) == 1
+    assert metrics.accuracy(truth, raw) < 1
+    with pytest.raises(ValueError, match="'l1'"):
+        clustering.scale_coefs(directions, "l1")

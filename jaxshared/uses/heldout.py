@@ -1,0 +1,188 @@
+r"""Choice by what a model predicts: entries it has not seen, or items a query should find.
+
+**Entries** (:func:`held_out_entries`) are left out in blocks, by bi-cross-validation (Owen and
+Perry 2009): some features *and* some samples of every source are set aside, the model is fitted to
+the rest, and the block where they cross is predicted,
+
+.. math:: X = \begin{pmatrix} X_{00} & X_{01} \\ X_{10} & X_{11} \end{pmatrix}, \qquad
+          X_{00} \approx B_0 H_0^\top, \quad X_{01} \Rightarrow H_1, \quad X_{10} \Rightarrow B_1,
+          \quad X_{11} \stackrel{?}{\approx} B_1 H_1^\top
+
+The left-out samples get coefficients from their visible features, the left-out features get basis
+rows from the visible samples; both are non-negative least squares. Single entries could be left out
+instead, but then the model must weight every entry (zeros included), which makes a sparse source
+dense and needs another objective; blocks need the model as it is. Of zeros there is no lack: the
+block is scored with them.
+
+**Queries** (:func:`held_out_queries`): features are hidden from half of their items, and the model
+that finds them again best, by mean average precision, is taken.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import scipy.sparse as sp
+
+from jaxshared.base import Quadratic
+from jaxshared.data.sources import as_sources, gram_error, squared_norm
+from jaxshared.project import project
+from jaxshared.solvers.hals import column_sweeps
+from jaxshared.sweep import sweep
+from jaxshared.uses.clustering import seed_of
+from jaxshared.uses.retrieval import evaluate, hide_features, retrieve
+
+__all__ = ["HeldOut", "held_out_entries", "held_out_queries"]
+
+# Rounds of exact column updates for the left-out features: enough for four digits.
+SWEEPS = 200
+
+
+class HeldOut(NamedTuple):
+    """Scores (settings, folds) of every setting, and the one with the best mean.
+
+    ``name`` says what the scores are: relative squared error (low is good) or mean average
+    precision (high is good). ``one_error`` is the simplest setting, the first one given, whose mean
+    is within one standard error of the best.
+    """
+
+    settings: tuple
+    scores: np.ndarray
+    name: str
+    chosen: dict
+    one_error: dict
+
+
+def _choose(settings, scores, name, lowest):
+    scores = np.asarray(scores, dtype=float)
+    mean = scores.mean(axis=1) if lowest else -scores.mean(axis=1)
+    best = int(np.argmin(mean))
+    margin = scores[best].std(ddof=1) / np.sqrt(scores.shape[1]) if scores.shape[1] > 1 else 0.0
+    within = int(np.flatnonzero(mean <= mean[best] + margin)[0])
+    return HeldOut(tuple(settings), scores, name, settings[best], settings[within])
+
+
+def held_out_entries(model, sources, *, key, folds=3, share=0.25, points=None, **options):
+    """Choose ranks or hyper-parameters by the error on left-out blocks of entries.
+
+    Settings are given as to :func:`jaxshared.sweep`: axes (``rank=range(1, 9)``) or ``points``;
+    every other option goes there too. ``share`` of the features and of the samples are left out in
+    each of ``folds`` random draws. The score is the relative squared error of the left-out block,
+    the mean over sources. RJSNMF's penalty takes part in the fit, not in the rows of left-out
+    features.
+
+    >>> import jaxshared as js
+    >>> x = np.kron(np.eye(3), np.ones((8, 10))) + 0.01
+    >>> choice = held_out_entries(js.NMF(3), x, key=jax.random.key(0), folds=2, rank=[1, 3])
+    >>> choice.chosen
+    {'rank': 3}
+    """
+    if not 0 < share < 1:
+        raise ValueError(f"share is {share}: it must lie between 0 and 1.")
+    if not isinstance(sources, (tuple, list)):
+        sources = (sources,)
+    hosts = [_host(source) for source in as_sources(sources)]
+    random, scores = np.random.default_rng(seed_of(key)), []
+    for _ in range(folds):
+        rows = _draw(random, hosts[0].shape[0], share)
+        columns = [_draw(random, host.shape[1], share) for host in hosts]
+        blocks = [_blocks(host, rows, each) for host, each in zip(hosts, columns)]
+        grid = sweep(model, tuple(b[0] for b in blocks), key=key, points=points, **options)
+        best = [
+            setting * grid.restarts + int(np.argmin(grid.objective[setting]))
+            for setting in range(len(grid.settings))
+        ]
+        scores.append(
+            [
+                _predict(grid.models[n], grid.lane(lane).params, blocks)
+                for n, lane in enumerate(best)
+            ]
+        )
+    return _choose(grid.settings, np.asarray(scores).T, "relative squared error", lowest=True)
+
+
+def _host(source):
+    return source.to_scipy() if hasattr(source, "to_scipy") else np.asarray(source)
+
+
+def _draw(random, size, share):
+    """True for what is left out: the same number every time, at least one and not all."""
+    count = min(max(1, round(share * size)), size - 1)
+    left_out = np.zeros(size, dtype=bool)
+    left_out[random.choice(size, count, replace=False)] = True
+    return left_out
+
+
+def _blocks(source, rows, columns):
+    """The four blocks: seen, left-out samples, left-out features, and where they cross."""
+    part = sp.csr_array(source) if sp.issparse(source) else source
+    return tuple(part[r][:, c] for r in (~rows, rows) for c in (~columns, columns))
+
+
+def _predict(model, params, blocks):
+    """Relative squared error on the crossing blocks, the mean over sources."""
+    features = as_sources(tuple(b[2] for b in blocks))
+    bases = _rows(model, params, features, model.hyper(as_sources(tuple(b[0] for b in blocks))))
+    errors = []
+    for source, (_, samples, _, crossing) in enumerate(blocks):
+        coef = project(model, params, samples, index=source)
+        (target,) = as_sources(crossing)
+        basis = jnp.concatenate([bases[s] for s in model.sets_of(source)], axis=1)
+        size = squared_norm(target)
+        # a block without entries is predicted by zeros, and by nothing else
+        error = gram_error(target, basis, coef)
+        errors.append(float(jnp.where(size > 0, error / jnp.where(size > 0, size, 1), error > 0)))
+    return np.mean(errors)
+
+
+def _rows(model, params, sources, hyper):
+    """Basis rows of new features, given the coefs of the samples: one joint least squares."""
+    starts = np.cumsum([0, *model.ranks])
+    total, count = int(starts[-1]), sources[0].shape[0]
+    gram, target = jnp.zeros((total, total)), jnp.zeros((count, total))
+    for index, (source, weight) in enumerate(zip(sources, hyper.weights)):
+        coef = params.coefs[index]
+        place = np.asarray(model.components(params).coefs[index])
+        gram = gram.at[np.ix_(place, place)].add(weight * (coef.T @ coef))
+        target = target.at[:, place].add(weight * (source @ coef))
+    found = _least_squares(gram, target)
+    return [found[:, a:b] for a, b in itertools.pairwise(starts)]
+
+
+@jax.jit
+def _least_squares(gram, target):
+    return column_sweeps(Quadratic(gram=gram, neg=target), jnp.zeros_like(target), SWEEPS)
+
+
+def held_out_queries(
+    model, sources, features, *, key, source=0, folds=1, share=0.5, points=None, **options
+):
+    """Choose ranks or hyper-parameters by finding ``features`` where they have been hidden.
+
+    Each feature is hidden from ``share`` of the samples of ``sources[source]`` that have it, the
+    model is fitted to what is left, and the feature alone is the query. The score is the mean
+    average precision over the features. Settings are given as to :func:`jaxshared.sweep`.
+    """
+    if not isinstance(sources, (tuple, list)):
+        sources = (sources,)
+    features, scores = np.asarray(features, dtype=int), []
+    queries = np.zeros((sources[source].shape[0], len(features)), dtype=np.float32)
+    queries[features, np.arange(len(features))] = 1
+    for each in jax.random.split(key, folds):
+        hidden = hide_features(_host(as_sources(sources)[source]), features, key=each, share=share)
+        visible = list(sources)
+        visible[source] = hidden.source
+        grid = sweep(model, tuple(visible), key=each, points=points, **options)
+        row = []
+        for setting in range(len(grid.settings)):
+            lane = setting * grid.restarts + int(np.argmin(grid.objective[setting]))
+            params = grid.lane(lane).params
+            top = params.coefs[source].shape[0]
+            found = retrieve(grid.models[setting], params, queries, source=source, top=top)
+            row.append(evaluate(found.items, hidden.relevant, excluded=hidden.excluded).map)
+        scores.append(row)
+    return _choose(grid.settings, np.asarray(scores).T, "mean average precision", lowest=False)
