@@ -1,20 +1,23 @@
 r"""``update_factors``: flip single entries of the factors while that lowers the weighted error.
 
 The rows of a basis do not interfere, nor do the rows of a coef, so one column of one factor moves
-for all its rows at once. For column r of a basis, with :math:`N_i = B_i H_i^\top` the number of
-factors that cover each cell, :math:`M_i` the same without factor r, and h its coef column, setting
-entry f gains
+for all its rows at once. For column r of a basis, with :math:`M` the number of *other* factors that
+cover each cell and h the column's coef, setting entry f gains
 
-.. math:: e_f = \sum_i w_i \sum_j h_{ij}\,[M_{i,fj} = 0]\,(2 x_{i,fj} - 1)
+.. math:: e_f = \sum_j w_j h_j\,[M_{fj} = 0]\,(2 x_{fj} - 1)
 
 over leaving it clear; so it becomes 1 where :math:`e_f > 0`, 0 where :math:`e_f < 0`, and keeps its
-value where both are equally good. Coefs move the same way with the roles of rows and columns
-exchanged. The order is the paper's: shared basis, specific bases, coefs.
+value where both are equally good. Coefs move the same way with rows and columns exchanged. The
+order is the paper's: shared basis, specific bases, coefs.
+
+Inside, all sources are one matrix :math:`[X_1\; X_2 \dots]` and all factors one list of columns,
+each with an owner: a sample of another source can never use it.
 """
 
 from __future__ import annotations
 
 import functools
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -24,18 +27,13 @@ from jax import lax
 from jaxshared.base import Params
 from jaxshared.boolean.product import as_boolean, as_weights, coverage
 
-__all__ = [
-    "check_factors",
-    "cut_ranks",
-    "flip_lanes",
-    "flip_until_stable",
-    "pad_ranks",
-    "ranks_of",
-    "update_factors",
-]
+__all__ = ["Flips", "check_factors", "flip_all", "ranks_of", "update_factors"]
 
-# Ranks are padded to a multiple of this with absent columns, so that near ranks share one program.
-RANK_STEP = 8
+# Total ranks are padded to a multiple of this with absent columns, and the number of factorisations
+# to one of these sizes, so that near problems share one compiled program.
+RANK_STEP = 16
+LANES = (1, 8, 64)
+SHARED = -1
 
 
 def update_factors(params, sources, *, weights=None, max_steps=100):
@@ -46,13 +44,13 @@ def update_factors(params, sources, *, weights=None, max_steps=100):
 
     >>> x = np.array([[1, 1, 0], [1, 1, 0], [0, 0, 1]], bool)
     >>> none = np.zeros((3, 0), bool)
-    >>> rough = Params((np.array([[1], [0], [0]], bool), none), (np.array([[1], [1], [0]], bool),))
+    >>> rough = Params((np.array([[1], [0], [0]]), none), (np.array([[1], [1], [0]]),))
     >>> update_factors(rough, (x,)).bases[0].ravel().astype(int).tolist()
     [1, 1, 0]
     """
     sources = as_boolean(sources)
     params = check_factors(params, sources)
-    return flip_until_stable(params, sources, as_weights(weights, sources), max_steps)[0]
+    return flip_all([params], sources, as_weights(weights, sources), max_steps)[0].params
 
 
 def check_factors(params, sources):
@@ -83,153 +81,138 @@ def ranks_of(params):
     return shared.shape[1], tuple(z.shape[1] for z in specific)
 
 
-def pad_ranks(params, shared, specific):
-    """``params`` with absent (zero) columns added up to the given ranks."""
-    have = ranks_of(params)
+class Flips(NamedTuple):
+    """Factors, the error at the start and after each sweep, and whether the end is stable."""
 
-    def widen(z, *targets):
-        parts = np.split(np.asarray(z), np.cumsum([t[0] for t in targets])[:-1], axis=1)
-        return np.concatenate(
-            [np.pad(p, ((0, 0), (0, t[1] - t[0]))) for p, t in zip(parts, targets)], axis=1
-        )
-
-    common = (have[0], shared)
-    own = list(zip(have[1], specific))
-    bases = (widen(params.bases[0], common), *(widen(z, t) for z, t in zip(params.bases[1:], own)))
-    return Params(bases, tuple(widen(z, common, t) for z, t in zip(params.coefs, own)))
+    params: Params
+    history: np.ndarray
+    stable: bool
 
 
-def cut_ranks(params, shared, specific):
-    """``params`` without the columns above the given ranks."""
-    full = params.bases[0].shape[1]
-    bases = (params.bases[0][:, :shared], *(z[:, :r] for z, r in zip(params.bases[1:], specific)))
-    coefs = (
-        np.concatenate([z[:, :shared], z[:, full : full + r]], axis=1)
-        for z, r in zip(params.coefs, specific)
-    )
-    return Params(bases, tuple(coefs))
-
-
-def flip_until_stable(params, sources, weights, max_steps=100):
-    """``(params, history, num_steps, stable)`` of checked factors; history: error per sweep."""
-    shared, specific = ranks_of(params)
-    up = lambda rank: -(-rank // RANK_STEP) * RANK_STEP
-    padded = pad_ranks(params, up(shared), tuple(map(up, specific)))
-    ranks = jnp.array([shared, *specific], jnp.int32)
+def flip_all(starts, sources, weights, max_steps=100):
+    """Flip each of several checked factorisations of the same sources: :class:`Flips` for each."""
+    joined = np.concatenate(sources, axis=1)
+    sizes = tuple(x.shape[1] for x in sources)
     weights = jnp.asarray(weights, jnp.float32)
-    flipped, history, num_steps, stable = _flip(
-        padded, sources, weights, ranks, max_steps=max_steps
+    most = max(start.bases[0].shape[1] + sum(ranks_of(start)[1]) for start in starts)
+    width = max(1, -(-most // RANK_STEP)) * RANK_STEP
+    lanes = [_lane(start, sizes, width) for start in starts]
+    batch = next((size for size in LANES if size >= len(lanes)), LANES[-1])
+    flips = []
+    for first in range(0, len(lanes), batch):
+        part = lanes[first : first + batch]
+        idle = part[0]._replace(count=0)  # a filler that has nothing to flip
+        stacked = jax.tree.map(lambda *z: np.stack(z), *part, *[idle] * (batch - len(part)))
+        ends = jax.tree.map(np.asarray, _flip_lanes(stacked, joined, weights, sizes, max_steps))
+        for start, basis, coef, history, steps, stable in zip(starts[first : first + batch], *ends):
+            params = _params(basis, coef, ranks_of(start), sizes)
+            flips.append(Flips(params, history[: int(steps) + 1], bool(stable)))
+    return flips
+
+
+class _Lane(NamedTuple):
+    """A factorisation of the joined sources; the first ``count`` columns are present."""
+
+    basis: np.ndarray
+    coef: np.ndarray
+    owner: np.ndarray
+    count: int
+
+
+def _lane(params, sizes, width):
+    shared, specific = ranks_of(params)
+    basis = np.concatenate(params.bases, axis=1)
+    coef = np.zeros((sum(sizes), width), bool)
+    owner = np.full(width, SHARED, np.int32)
+    row, column = 0, shared
+    for i, (size, rank, own) in enumerate(zip(sizes, specific, params.coefs)):
+        coef[row : row + size, :shared] = own[:, :shared]
+        coef[row : row + size, column : column + rank] = own[:, shared:]
+        owner[column : column + rank] = i
+        row, column = row + size, column + rank
+    count = basis.shape[1]
+    return _Lane(np.pad(basis, ((0, 0), (0, width - count))), coef, owner, np.int32(count))
+
+
+def _params(basis, coef, ranks, sizes):
+    shared, specific = ranks
+    starts = np.cumsum([shared, *specific])
+    owns = [slice(start, start + rank) for start, rank in zip(starts, specific)]
+    coefs = np.split(coef, np.cumsum(sizes)[:-1])
+    return Params(
+        (basis[:, :shared], *(basis[:, own] for own in owns)),
+        tuple(np.concatenate([h[:, :shared], h[:, own]], axis=1) for h, own in zip(coefs, owns)),
     )
-    flipped = cut_ranks(jax.tree.map(np.asarray, flipped), shared, specific)
-    return flipped, np.asarray(history)[: int(num_steps) + 1], int(num_steps), bool(stable)
 
 
-@functools.partial(jax.jit, static_argnames="max_steps")
-def _flip(params, sources, weights, ranks, max_steps):
-    shared, *specific = params.bases
-    full = shared.shape[1]
-    bases = tuple(jnp.concatenate([shared, own], axis=1) for own in specific)
-    sign = tuple(jnp.where(x, 1, -1).astype(jnp.int8) for x in sources)
-    counts = tuple(coverage(b, h).astype(jnp.int16) for b, h in zip(bases, params.coefs))
-    history = jnp.full(max_steps + 1, jnp.nan).at[0].set(_error(counts, sign, weights))
+@functools.partial(jax.jit, static_argnums=(3, 4))
+def _flip_lanes(lanes, joined, weights, sizes, max_steps):
+    # One after the other: each loops over its own ranks and stops at its own last sweep.
+    return lax.map(lambda lane: _flip(lane, joined, weights, sizes, max_steps), lanes)
+
+
+def _flip(lane, joined, weights, sizes, max_steps):
+    sign = jnp.where(joined, 1, -1).astype(jnp.int8)
+    source = np.repeat(np.arange(len(sizes)), sizes)
+    allowed = (lane.owner == SHARED) | (lane.owner == source[:, None])
+
+    def error(counts):
+        return jnp.dot(weights, _per_source((counts > 0) != joined, sizes).sum(0))
 
     def sweep(state):
-        factors, counts, history, steps, _ = state
-        moved, counts = _sweep(factors, counts, sign, weights, ranks, full)
-        changed = sum(
-            jnp.sum(a != b) for a, b in zip(jax.tree.leaves(factors), jax.tree.leaves(moved))
-        )
-        history = history.at[steps + 1].set(_error(counts, sign, weights))
-        return moved, counts, history, steps + 1, changed == 0
+        basis, coef, counts, history, steps, _ = state
+        move = functools.partial(_move_basis, sign, weights, sizes)
+        new_basis, _, counts = lax.fori_loop(0, lane.count, move, (basis, coef, counts))
+        move = functools.partial(_move_coef, sign, allowed)
+        _, new_coef, counts = lax.fori_loop(0, lane.count, move, (new_basis, coef, counts))
+        stable = (new_basis == basis).all() & (new_coef == coef).all()
+        history = history.at[steps + 1].set(error(counts))
+        return new_basis, new_coef, counts, history, steps + 1, stable
 
-    state = ((bases, params.coefs), counts, history, jnp.int32(0), jnp.bool_(False))
-    (bases, coefs), _, history, steps, stable = lax.while_loop(
-        lambda state: ~state[-1] & (state[-2] < max_steps), sweep, state
-    )
-    own = tuple(basis[:, full:] for basis in bases)
-    return Params((bases[0][:, :full], *own), coefs), history, steps, stable
-
-
-def flip_lanes(lanes, sources, weights, ranks, max_steps=100):
-    """:func:`flip_until_stable` for stacked, equally padded ``lanes`` in one compiled call."""
-    return _flip_lanes(
-        lanes, sources, jnp.asarray(weights, jnp.float32), jnp.asarray(ranks), max_steps
-    )
+    counts = coverage(lane.basis, lane.coef).astype(jnp.int16)
+    history = jnp.full(max_steps + 1, jnp.nan).at[0].set(error(counts))
+    state = (lane.basis, lane.coef, counts, history, jnp.int32(0), jnp.bool_(False))
+    going = lambda state: ~state[-1] & (state[-2] < max_steps)
+    basis, coef, _, history, steps, stable = lax.while_loop(going, sweep, state)
+    return basis, coef, history, steps, stable
 
 
-@functools.partial(jax.jit, static_argnums=4)
-def _flip_lanes(lanes, sources, weights, ranks, max_steps):
-    # One lane after the other: each loops over its own ranks and stops at its own sweep.
-    return lax.map(
-        lambda lane: _flip(lane[0], sources, weights, lane[1], max_steps), (lanes, ranks)
-    )
+def _move_basis(sign, weights, sizes, column, state):
+    """One column of the basis, for all features at once."""
+    basis, coef, counts = state
+    old, row = _column(basis, column), _column(coef, column)
+    others = counts - _outer(old, row)
+    gains = _per_source(jnp.where((others == 0) & row, sign, 0), sizes)
+    new = _decide(weights * gains, old)
+    return _replace(basis, new, column), coef, others + _outer(new, row)
 
 
-def _error(counts, sign, weights):
-    wrong = [jnp.sum((n > 0) != (s > 0), dtype=jnp.int32) for n, s in zip(counts, sign)]
-    return jnp.sum(weights * jnp.stack(wrong))
+def _move_coef(sign, allowed, column, state):
+    """One column of the coefs of all sources that own it, for all samples at once."""
+    basis, coef, counts = state
+    row, old = _column(basis, column), _column(coef, column)
+    others = counts - _outer(row, old)
+    open_cells = (others == 0) & row[:, None]
+    gains = jnp.sum(jnp.where(open_cells, sign, 0), axis=0, dtype=jnp.int32)
+    new = jnp.where(gains == 0, old, gains > 0) & _column(allowed, column)
+    return basis, _replace(coef, new, column), others + _outer(row, new)
 
 
-def _sweep(factors, counts, sign, weights, ranks, full):
-    """Every entry once: shared columns on all sources, then each source's own, then the coefs."""
-    everyone = tuple(range(len(sign)))
-    move = functools.partial(_move_basis, sign, weights, everyone)
-    state = lax.fori_loop(0, ranks[0], move, (factors, counts))
-    for i in everyone:
-        move = functools.partial(_move_basis, sign, weights, (i,))
-        state = lax.fori_loop(full, full + ranks[1 + i], move, state)
-    for i in everyone:
-        move = functools.partial(_move_coef, sign, i, ranks[0], full)
-        state = lax.fori_loop(0, ranks[0] + ranks[1 + i], move, state)
-    return state
+def _per_source(cells, sizes):
+    """Row sums over the samples of each source, (features, sources), exact in integers."""
+    parts = jnp.split(cells, np.cumsum(sizes)[:-1], axis=1)
+    return jnp.stack([part.sum(1, dtype=jnp.int32) for part in parts], axis=1)
 
 
-def _move_basis(sign, weights, owners, column, state):
-    """Column ``column`` of the basis of every source in ``owners``, for all features at once."""
-    (bases, coefs), counts = state
-    old = _column(bases[owners[0]], column)
-    others = {i: counts[i] - _outer(old, _column(coefs[i], column)) for i in owners}
-    gains = [
-        jnp.sum(_open(others[i], sign[i]) * _column(coefs[i], column), axis=1, dtype=jnp.int32)
-        for i in owners
-    ]
-    new = _decide(jnp.stack(gains), weights[jnp.array(owners)], old)
-    bases, counts = list(bases), list(counts)
-    for i in owners:
-        bases[i] = _replace(bases[i], new, column)
-        counts[i] = others[i] + _outer(new, _column(coefs[i], column))
-    return (tuple(bases), coefs), tuple(counts)
-
-
-def _move_coef(sign, source, shared, full, number, state):
-    """Column ``number`` of the coef of one source, absent ones skipped, for all samples at once."""
-    (bases, coefs), counts = state
-    column = jnp.where(number < shared, number, number - shared + full)
-    basis, old = _column(bases[source], column), _column(coefs[source], column)
-    others = counts[source] - _outer(basis, old)
-    gain = jnp.sum(_open(others, sign[source]) * basis[:, None], axis=0, dtype=jnp.int32)
-    new = _decide(gain[None], jnp.ones(1), old)
-    coefs, counts = list(coefs), list(counts)
-    coefs[source] = _replace(coefs[source], new, column)
-    counts[source] = others + _outer(basis, new)
-    return (bases, tuple(coefs)), tuple(counts)
-
-
-def _decide(gains, weights, old):
-    """1 where the weighted gain is positive, 0 where it is negative, the old value on a tie.
+def _decide(gains, old):
+    """1 where the sum of the gains is positive, 0 where it is negative, the old value on a tie.
 
     With unequal weights the sum rounds; what is within rounding of zero counts as a tie, so that no
     flip can raise the error.
     """
-    parts = weights[:, None] * gains
-    total, size = jnp.sum(parts, axis=0), jnp.sum(jnp.abs(parts), axis=0)
-    tie = jnp.abs(total) <= 4 * jnp.finfo(parts.dtype).eps * size
+    total, size = jnp.sum(gains, axis=1), jnp.sum(jnp.abs(gains), axis=1)
+    tie = jnp.abs(total) <= 4 * jnp.finfo(gains.dtype).eps * size
     return jnp.where(tie, old, total > 0)
-
-
-def _open(others, sign):
-    """+1 on ones and -1 on zeros that no other factor covers, 0 elsewhere."""
-    return jnp.where(others == 0, sign, jnp.int8(0)).astype(jnp.int32)
 
 
 def _outer(column, row):

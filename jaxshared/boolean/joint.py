@@ -13,13 +13,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from jaxshared.base import Params
 from jaxshared.boolean.asso import check_rank, check_thresholds, greedy
-from jaxshared.boolean.flip import cut_ranks, flip_lanes, pad_ranks, ranks_of
+from jaxshared.boolean.flip import flip_all
 from jaxshared.boolean.product import Factors, as_boolean, as_weights
 from jaxshared.boolean.tiling import cover_with_tiles, shared_tiles
 
@@ -104,20 +102,12 @@ def solve_joint(
     thresholds = check_thresholds(threshold)
     shared, specific = check_rank(shared, "shared"), _check_specific(specific, sources)
     starts = METHODS[method](sources, shared, specific, weights, thresholds, **mining)
-    ranks = [ranks_of(start) for start in starts]
-    wide = np.max([[k, *own] for k, own in ranks], axis=0)
-    wide = (-(-wide // 8) * 8).tolist()  # near ranks share one compiled program
-    lanes = [pad_ranks(start, wide[0], tuple(wide[1:])) for start in starts]
-    lanes = jax.tree.map(lambda *z: jnp.stack(z), *lanes)
-    flips = flip_lanes(lanes, sources, weights, [[k, *own] for k, own in ranks], max_steps)
-    params, histories, steps, stable = jax.tree.map(np.asarray, flips)
-    ends = histories[np.arange(len(starts)), steps]
-    best = int(np.argmin(ends))
-    params = cut_ranks(jax.tree.map(lambda z: z[best], params), *ranks[best])
+    flips = flip_all(starts, sources, weights, max_steps)
+    best = int(np.argmin([flip.history[-1] for flip in flips]))
+    params, history, stable = flips[best]
     if method == "concat_asso":
         params = regroup(params, sources)
-    history = histories[best, : steps[best] + 1]
-    return Solution(params, history, int(steps[best]), bool(stable[best]), thresholds[best])
+    return Solution(params, history, len(history) - 1, stable, thresholds[best])
 
 
 def _check_specific(specific, sources):

@@ -12,21 +12,17 @@ from __future__ import annotations
 import itertools
 from typing import NamedTuple
 
-import jax
 import numpy as np
 
 from jaxshared.base import Params
 from jaxshared.boolean import joint
 from jaxshared.boolean.asso import check_rank, check_thresholds, greedy
 from jaxshared.boolean.description import DescriptionLength, bits, count
-from jaxshared.boolean.flip import cut_ranks, flip_lanes, pad_ranks, ranks_of
+from jaxshared.boolean.flip import flip_all, ranks_of
 from jaxshared.boolean.product import Factors, as_boolean, as_weights
 from jaxshared.boolean.tiling import cover_with_tiles, shared_tiles
 
 __all__ = ["Selection", "select_ranks"]
-
-# Lanes per compiled call: bounds memory, and every call has the same shape.
-LANES = 64
 
 
 class Selection(NamedTuple):
@@ -150,27 +146,15 @@ def _common(method, sources, rank, weights, threshold, mining):
 
 def _measure(lanes, sources, weights, max_steps):
     """Flip all lanes, take the length of each, and keep the shortest."""
-    sizes = np.array([[z.shape[1] for z in lane.params.bases] for lane in lanes])
-    wide = sizes.max(0).tolist()
     rows, best = [], None
-    for start in range(0, len(lanes), LANES):
-        part = lanes[start : start + LANES]
-        padded = [pad_ranks(lane.params, wide[0], tuple(wide[1:])) for lane in part]
-        padded += padded[:1] * (min(LANES, len(lanes)) - len(part))  # one shape, one compilation
-        ranks = np.zeros((len(padded), len(wide)), np.int32)  # filler lanes have nothing to flip
-        ranks[: len(part)] = sizes[start : start + LANES]
-        stacked = jax.tree.map(lambda *z: np.stack(z), *padded)
-        flipped = jax.tree.map(
-            np.asarray, flip_lanes(stacked, sources, weights, ranks, max_steps)[0]
-        )
-        for number, (lane, (shared, *own)) in enumerate(zip(part, ranks.tolist())):
-            params = cut_ranks(jax.tree.map(lambda z, n=number: z[n], flipped), shared, own)
-            if lane.method == "concat_asso":
-                params = joint.regroup(params, sources)
-            length = bits(count(params, sources), len(sources[0]), [x.shape[1] for x in sources])
-            rows.append(_row(lane, params, length))
-            if best is None or length.total < best[1].total:
-                best = (rows[-1], length, params)
+    flips = flip_all([lane.params for lane in lanes], sources, weights, max_steps)
+    for lane, (params, _, _) in zip(lanes, flips):
+        if lane.method == "concat_asso":
+            params = joint.regroup(params, sources)
+        length = bits(count(params, sources), len(sources[0]), [x.shape[1] for x in sources])
+        rows.append(_row(lane, params, length))
+        if best is None or length.total < best[1].total:
+            best = (rows[-1], length, params)
     row, length, params = best
     found = (row["shared"], row["specific"], params, length, row["method"], row["threshold"])
     return Selection(*found, rows)
