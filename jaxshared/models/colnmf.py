@@ -1,4 +1,4 @@
-r"""ColNMF (Singh and Gordon 2008; Akata et al. 2011): views of the same samples with one common coef.
+r"""ColNMF (Singh and Gordon 2008; Akata et al. 2011): views of the same samples, one coef.
 
 .. math:: f = \sum_v w_v \|X_v - U_v V^\top\|_F^2, \qquad w_v = 1 / \|X_v\|_F^2 \text{ by default}
 
@@ -13,7 +13,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 
 from jaxshared.base import Model, Quadratic
-from jaxshared.data.sources import gram_error, squared_error, squared_norm
+from jaxshared.data.sources import gram_change, squared_error, squared_norm
 from jaxshared.models import start, views
 
 __all__ = ["ColNMF", "Hyper", "Params"]
@@ -81,14 +81,14 @@ class ColNMF(Model):
 
     def quick_objective(self, params, sources, hyper):
         r"""The same from :math:`X^\top U`, which the coef move has just made."""
-        return self._weighted(gram_error, params, sources, hyper)
+        return self._weighted(gram_change, params, sources, hyper)
 
     def _weighted(self, error, params, sources, hyper):
         parts = zip(hyper.weights, sources, params.bases)
         return sum(weight * error(x, basis, params.coef) for weight, x, basis in parts)
 
     def quadratic(self, params, sources, hyper, block):
-        """Halves in Gram order; the coef sums over the views, each basis has one view of its own."""
+        """Halves in Gram order; the coef sums over the views, each basis has a view of its own."""
         if block < len(params.bases):
             weight, coef = 2 * hyper.weights[block], params.coef
             return Quadratic(gram=weight * (coef.T @ coef), neg=weight * (sources[block] @ coef))

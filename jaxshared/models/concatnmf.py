@@ -4,8 +4,8 @@ r"""ConcatNMF: NMF of the views stacked on each other, a baseline of Liu et al. 
               - \begin{bmatrix} U_1 \\ \vdots \end{bmatrix} V^\top \right\|_F^2, \qquad
               w = 1 / \textstyle\sum_v \|X_v\|_F^2 \text{ by default}
 
-It is ColNMF with the same weight for every view, so the views are never copied into one matrix, and sparse
-and dense ones may stand together.
+It is ColNMF with the same weight for every view, so the views are never copied into one matrix,
+and sparse and dense ones may stand together.
 """
 
 from __future__ import annotations

@@ -1,11 +1,13 @@
 r"""MultiNMF (Liu et al. 2013): views of the same samples, pulled towards one consensus.
 
-.. math:: O = \sum_v w_v s_v^2 \|X_v - U_v V_v^\top\|_F^2 + \sum_v \lambda_v \|s_v V_v Q_v - V^*\|_F^2,
-          \qquad Q_v = \operatorname{diag}(\mathbf 1^\top U_v), \quad s_v = 1 / \textstyle\sum X_v
+.. math:: O = \sum_v w_v s_v^2 \|X_v - U_v V_v^\top\|_F^2
+              + \sum_v \lambda_v \|s_v V_v Q_v - V^*\|_F^2, \\
+          Q_v = \operatorname{diag}(\mathbf 1^\top U_v), \quad s_v = 1 / \textstyle\sum X_v
 
-This is the paper's eq. 3.6 for the scaled views :math:`s_v X_v`, whose entries sum to 1. The scale is a
-number in the objective, so no view is copied: bases have columns that sum to 1 (the paper's P(w|k)), coefs
-carry the units of their own view, and the consensus is free of any unit (P(d, k)).
+This is the paper's eq. 3.6 for the scaled views :math:`s_v X_v`, whose entries sum to 1. The
+scale is a number in the objective, so no view is copied: bases have columns that sum to 1 (the
+paper's P(w|k)), coefs carry the units of their own view, and the consensus is free of any unit
+(P(d, k)).
 """
 
 from __future__ import annotations
@@ -32,9 +34,10 @@ class Params(NamedTuple):
 
 
 class Hyper(NamedTuple):
-    """Per view: ``weights`` of the errors, ``agreement`` (the paper's lambda_v), ``scales`` 1 / sum.
+    """Per view: ``weights`` of the errors, ``agreement`` (the paper's lambda_v), ``scales`` s_v.
 
-    ``present`` is None, or holds for each view None or a (samples,) mask: 1 where the sample was seen.
+    ``present`` is None, or holds for each view None or a (samples,) mask: 1 where the sample was
+    seen.
     """
 
     weights: tuple
@@ -47,8 +50,9 @@ class Hyper(NamedTuple):
 class MultiNMF(Model):
     """``rank`` components in every view; ``inner`` moves of each view before the consensus moves.
 
-    ``inner=1`` lets the consensus follow every move and suits every solver. The paper's algorithm 1 is
-    ``inner`` of 100 or so with the Multiplicative solver: the same objective, other intermediate points.
+    ``inner=1`` lets the consensus follow every move and suits every solver. The paper's algorithm
+    1 is ``inner`` of 100 or so with the Multiplicative solver: the same objective, other
+    intermediate points.
 
     >>> import jaxshared as js
     >>> x, y = jnp.kron(jnp.eye(2), jnp.ones((3, 4))), jnp.kron(jnp.eye(2), jnp.ones((2, 4)))
@@ -69,8 +73,9 @@ class MultiNMF(Model):
     def init(self, key, sources, *, method="random", ranks=None):
         """All views start from the same coefs, so that their components mean the same.
 
-        ``random``: random bases and coefs. ``chain``: as in the authors' code, NMF of the first view,
-        whose coefs start the second view, and so on, three times round. NNDSVD: of the first view.
+        ``random``: random bases and coefs. ``chain``: as in the authors' code, NMF of the first
+        view, whose coefs start the second view, and so on, three times round. NNDSVD: of the
+        first view.
         """
         bases, coefs = views.start_views(key, sources, self.rank, method)
         params = Params(bases, coefs, jnp.zeros_like(coefs[0]))
@@ -88,11 +93,11 @@ class MultiNMF(Model):
     def hyper(self, sources, **changes):
         """``agreement`` 0.01 and ``weights`` 1 for every view: one number, or one per view.
 
-        ``present``: for each view None or a mask of the samples that it has; what stands in the columns
-        of the others does not matter. ``scales`` follow from the samples present.
+        ``present``: for each view None or a mask of the samples that it has; what stands in the
+        columns of the others does not matter. ``scales`` follow from the samples present.
         """
         present = views.check_present(changes.pop("present", None), sources)
-        given = dict(weights=1.0, agreement=0.01) | changes
+        given = {"weights": 1.0, "agreement": 0.01} | changes
         scales = given.pop("scales", None) or views.inverse_totals(sources, present)
         unknown = set(given) - set(Hyper._fields)
         if unknown:
@@ -159,7 +164,8 @@ class MultiNMF(Model):
         mask = self._mask(hyper, v)
         if mask is None:
             return Quadratic(gram, neg)
-        # The row of a sample that this view lacks feels nothing: its Gram product is taken away again.
+        # The row of a sample that this view lacks feels nothing: its Gram product is taken away
+        # again.
         return Quadratic(gram, neg * mask, rest=jnp.where(mask > 0, 0, -(coef @ gram)))
 
     def closed_form(self, params, sources, hyper, block):
@@ -190,7 +196,7 @@ class MultiNMF(Model):
         return views.project_view(params, source, index)
 
     def impute(self, params, hyper):
-        """``params`` whose coefs of absent samples are the consensus, so that ``reconstruct`` fills them."""
+        """``params`` with the coefs of absent samples from the consensus: ``reconstruct`` fills."""
         coefs = []
         for v, coef in enumerate(params.coefs):
             mask = self._mask(hyper, v)

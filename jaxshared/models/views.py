@@ -1,4 +1,4 @@
-"""What models of views share: common starts, masks of absent samples, the gauge of basis and coef."""
+"""What models of views share: common starts, masks of absent samples, the gauge of the factors."""
 
 from __future__ import annotations
 
@@ -44,22 +44,26 @@ def start_views(key, sources, rank, method):
     basis, coef = start.nndsvd(key, sources[0], rank, method)
     bases, coefs = [basis], [coef]
     for source in sources[1:]:
-        # The best non-negative directions of another view for the samples of a component: their mean.
+        # The best non-negative directions of another view for the samples of a component: their
+        # mean.
         bases.append(source @ (coef / jnp.maximum(coef.sum(0), jnp.finfo(dtype).tiny)))
         coefs.append(start.rescaled(source, bases[-1], coef))
     return tuple(bases), tuple(coefs)
 
 
 def chain(params, sources, rounds=ROUNDS, steps=STEPS):
-    """NMF of one view after the other, each from the coefs of the one before it, ``rounds`` times."""
-    bases, coef = list(params.bases), params.coefs[0]
-    coefs = list(params.coefs)
-    for _ in range(rounds):
+    """NMF of view after view, each from the coefs of the one before it, ``rounds`` times."""
+
+    def once(_, carry):
+        bases, coefs = (list(factors) for factors in carry)
         for v, source in enumerate(sources):
-            coef = start.rescaled(source, bases[v], coef)
-            bases[v], coef = _nmf(source, bases[v], coef, steps)
-            coefs[v] = coef
-    return params._replace(bases=tuple(bases), coefs=tuple(coefs))
+            # View 0 goes on from the last one: at first they are all the same.
+            coef = start.rescaled(source, bases[v], coefs[v - 1])
+            bases[v], coefs[v] = _nmf(source, bases[v], coef, steps)
+        return tuple(bases), tuple(coefs)
+
+    bases, coefs = jax.lax.fori_loop(0, rounds, once, (params.bases, params.coefs))
+    return params._replace(bases=bases, coefs=coefs)
 
 
 def _nmf(source, basis, coef, steps):
@@ -81,10 +85,10 @@ def _unit(basis, coef):
 
 
 def unit_sums(params, v):
-    """Eq. 3.9: columns of basis ``v`` that sum to 1, their sums given to the coef; nothing else changes."""
+    """Eq. 3.9: columns of basis ``v`` that sum to 1, their sums given to the coef."""
     basis, coef = _unit(params.bases[v], params.coefs[v])
-    bases = params.bases[:v] + (basis,) + params.bases[v + 1 :]
-    return params._replace(bases=bases, coefs=params.coefs[:v] + (coef,) + params.coefs[v + 1 :])
+    bases = (*params.bases[:v], basis, *params.bases[v + 1 :])
+    return params._replace(bases=bases, coefs=(*params.coefs[:v], coef, *params.coefs[v + 1 :]))
 
 
 def per_view(value, sources, name):
@@ -92,7 +96,8 @@ def per_view(value, sources, name):
     values = [value] * len(sources) if np.ndim(value) == 0 else list(value)
     if len(values) != len(sources):
         raise ValueError(
-            f"{name} has {len(values)} entries for {len(sources)} sources: pass one number, or one each."
+            f"{name} has {len(values)} entries for {len(sources)} sources: pass one "
+            f"number, or one each."
         )
     dtype = sources[0].dtype
     values = tuple(jnp.asarray(value, dtype) for value in values)
@@ -108,8 +113,8 @@ def check_present(present, sources):
         return None
     if len(present) != len(sources):
         raise ValueError(
-            f"present has {len(present)} masks for {len(sources)} sources: pass one for each, None for "
-            f"a complete one."
+            f"present has {len(present)} masks for {len(sources)} sources: pass one for each, "
+            f"None for a complete one."
         )
     samples, masks = sources[0].shape[1], []
     for v, mask in enumerate(present):
@@ -117,8 +122,8 @@ def check_present(present, sources):
             mask = jnp.asarray(mask)
             if mask.shape != (samples,):
                 raise ValueError(
-                    f"present[{v}] has shape {mask.shape}: it needs one entry for each of the {samples} "
-                    f"samples, true where the view has the sample."
+                    f"present[{v}] has shape {mask.shape}: it needs one entry for each of the "
+                    f"{samples} samples, true where the view has the sample."
                 )
             if not isinstance(mask, jax.core.Tracer) and not bool(
                 jnp.all((mask == 0) | (mask == 1))
@@ -162,7 +167,7 @@ def project_view(params, source, index, iters=2000):
     basis = params.bases[index]
     if source.shape[0] != basis.shape[0]:
         raise ValueError(
-            f"source has {source.shape[0]} features but the basis has {basis.shape[0]}: use the features "
-            f"of the fit, in its order."
+            f"source has {source.shape[0]} features but the basis has {basis.shape[0]}: use "
+            f"the features of the fit, in its order."
         )
     return optax.nnls(basis, source, iters)

@@ -73,7 +73,7 @@ def test_a_solve_is_algorithm_1_of_the_paper(views, inner):
 
 @pytest.mark.parametrize(
     "changes",
-    [{}, dict(agreement=(1.0, 0.1, 0.0), weights=(1, 2, 0.5)), dict(present=MASKS)],
+    [{}, {"agreement": (1.0, 0.1, 0.0), "weights": (1, 2, 0.5)}, {"present": MASKS}],
     ids=["plain", "weighted", "incomplete"],
 )
 def test_updates_follow_from_the_objective(views, changes):
@@ -121,7 +121,7 @@ def test_huge_agreement_makes_the_views_agree(views):
 
 
 @pytest.mark.parametrize("solver", SOLVERS, ids=lambda s: type(s).__name__)
-@pytest.mark.parametrize("changes", [{}, dict(present=MASKS, agreement=0.2)], ids=["all", "some"])
+@pytest.mark.parametrize("changes", [{}, {"present": MASKS, "agreement": 0.2}], ids=["all", "some"])
 def test_no_solver_raises_the_objective(views, solver, changes):
     model = MultiNMF(3, inner=2)
     result = run(model, model.init(KEY, views), views, 60, solver, **changes)
@@ -165,7 +165,7 @@ def test_sparse_views_give_the_factors_of_dense_ones(views):
     thin = tuple(np.where(view > 0.5, view, 0) for view in views)
     mixed = (sp.csr_array(thin[0]), thin[1], sp.coo_array(thin[2]))
     model = MultiNMF(3)
-    for changes in ({}, dict(present=MASKS)):
+    for changes in ({}, {"present": MASKS}):
         start = model.init(KEY, js.as_sources(mixed, aligned="samples"))
         ends = [run(model, start, each, 20, **changes) for each in (thin, mixed)]
         np.testing.assert_allclose(ends[0].objective, ends[1].objective, rtol=1e-4)
@@ -264,8 +264,8 @@ def test_the_chain_gives_all_views_the_same_order_of_components():
 def test_degenerate_views_stay_finite(views, solver):
     zero = (views[0], np.zeros((4, 12), np.float32))
     one_row = (views[0][:1], views[1])
-    cases = [(zero, {}), (views[:1], {}), (one_row, {}), (views, dict(agreement=0.0))]
-    cases += [(views, dict(present=(np.zeros(12), None, None))), (views, dict(agreement=1e8))]
+    cases = [(zero, {}), (views[:1], {}), (one_row, {}), (views, {"agreement": 0.0})]
+    cases += [(views, {"present": (np.zeros(12), None, None)}), (views, {"agreement": 1e8})]
     for sources, changes in cases:
         model = MultiNMF(9)  # more components than any view has features
         result = js.fit(model, sources, key=KEY, solver=solver, hyper=changes, max_steps=30)
@@ -275,7 +275,7 @@ def test_degenerate_views_stay_finite(views, solver):
 
 def test_projecting_the_training_samples_gives_their_coefs(views):
     model = MultiNMF(2)
-    result = js.fit(model, views, key=KEY, hyper=dict(agreement=0.0), max_steps=3000, tol=1e-8)
+    result = js.fit(model, views, key=KEY, hyper={"agreement": 0.0}, max_steps=3000, tol=1e-8)
     for v, view in enumerate(views):
         coef = js.project(model, result.params, view, index=v)
         np.testing.assert_allclose(coef, result.params.coefs[v], atol=0.02 * coef.max())
@@ -284,13 +284,13 @@ def test_projecting_the_training_samples_gives_their_coefs(views):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        (dict(agreement=(1, 2)), "agreement has 2 entries for 3 sources"),
-        (dict(agreement=-1.0), "it must be finite and 0 or more"),
-        (dict(weights=float("nan")), "it must be finite and 0 or more"),
-        (dict(present=(np.ones(12),)), "present has 1 masks for 3 sources"),
-        (dict(present=(np.ones(5), None, None)), r"present\[0\] has shape \(5,\)"),
-        (dict(present=(np.full(12, 0.5), None, None)), "entries other than 0 and 1"),
-        (dict(coherence=1.0), "coherence"),
+        ({"agreement": (1, 2)}, "agreement has 2 entries for 3 sources"),
+        ({"agreement": -1.0}, "it must be finite and 0 or more"),
+        ({"weights": float("nan")}, "it must be finite and 0 or more"),
+        ({"present": (np.ones(12),)}, "present has 1 masks for 3 sources"),
+        ({"present": (np.ones(5), None, None)}, r"present\[0\] has shape \(5,\)"),
+        ({"present": (np.full(12, 0.5), None, None)}, "entries other than 0 and 1"),
+        ({"coherence": 1.0}, "coherence"),
     ],
 )
 def test_wrong_hyper_parameters_are_named(views, changes, message):
@@ -299,7 +299,7 @@ def test_wrong_hyper_parameters_are_named(views, changes, message):
 
 
 def test_ranks_and_inner_steps_are_whole_numbers():
-    for wrong in (dict(rank=0), dict(rank=1.5), dict(rank=2, inner=0)):
+    for wrong in ({"rank": 0}, {"rank": 1.5}, {"rank": 2, "inner": 0}):
         with pytest.raises(ValueError, match="whole number from 1 up"):
             MultiNMF(**wrong)
 
