@@ -74,7 +74,9 @@ def neighbour_graph(source, neighbours=5, kernel="heat", *, width=None):
     near = search.kneighbors_graph(mode="distance").astype(np.float64)
     near.data = _kernel(near.data, kernel, width)
     # The maximum of a weight and a missing edge is the weight: the "or" of the rule.
-    return _graph(near.maximum(near.T), source.dtype)
+    graph = _graph(near.maximum(near.T), source.dtype)
+    # No more edges than these: graphs of one size and one p have one shape, and compile once.
+    return graph._replace(weights=_padded(graph.weights, 2 * int(neighbours) * samples.shape[0]))
 
 
 def _kernel(distances, kernel, width):
@@ -135,6 +137,17 @@ def _graph(weights, dtype):
     weights.setdiag(0)
     degrees = np.asarray(weights.sum(axis=1)).ravel()
     return Graph(jnp.asarray(degrees, dtype), Sparse.from_scipy(weights, dtype))
+
+
+def _padded(matrix, size):
+    """The same matrix with zeros stored at the end of its last row, ``size`` values in all."""
+
+    def pad(part):
+        missing = (0, size - part.data.shape[0])
+        data, indices = (jnp.pad(each, missing) for each in (part.data, part.indices))
+        return part._replace(data=data, indices=indices, indptr=part.indptr.at[-1].set(size))
+
+    return Sparse(pad(matrix.rows), pad(matrix.columns))
 
 
 def laplacian(graph):

@@ -16,7 +16,6 @@ from jaxshared.base import Result
 from jaxshared.data.graph import neighbour_graph
 from jaxshared.data.sources import as_source, as_sources
 from jaxshared.fit import fit
-from jaxshared.uses.clustering import cluster_coefs
 
 __all__ = ["CoTransfer", "cotransfer"]
 
@@ -47,8 +46,8 @@ def cotransfer(
     ``kernels``: one of ``js.graph.KERNELS`` or None per source; the graphs of both stages are made
     with it, of ``neighbours`` neighbours. Without, there is no graph term.
     ``direct``: the shortcut for clean targets, coefs ``target.T @ basis`` in place of a second fit.
-    ``options``: ``hyper`` (a dictionary of strengths, as for ``model.hyper``), ``unit_norm`` (of
-    every sample before k-means, true by default), and whatever :func:`jaxshared.fit` takes.
+    ``options``: ``hyper`` (a dictionary of strengths, as for ``model.hyper``), ``scale`` (of every
+    sample before k-means, see ``js.clustering.scale_coefs``), all that :func:`jaxshared.fit` takes.
 
     >>> from jaxshared.models.rghctc import RGHCTC
     >>> x, y = np.kron(np.eye(2), np.ones((3, 6))), np.kron(np.eye(2), np.ones((2, 6)))
@@ -57,7 +56,10 @@ def cotransfer(
     >>> [labels.shape for labels in found.labels], bool(found.labels[0][0] == found.labels[1][0])
     ([(6,), (4,)], True)
     """
-    unit_norm = options.pop("unit_norm", True)
+    # js.clustering offers this function, so its own part is only looked up now.
+    from jaxshared.uses.clustering import cluster_coefs
+
+    scale = options.pop("scale", "hellinger")
     strengths = dict(options.pop("hyper", None) or {})
     sources = as_sources(sources, aligned="samples")
     targets = _check_targets(targets, sources)
@@ -75,7 +77,7 @@ def cotransfer(
             own = _alone(model, hyper, k, target, _graph(target, kernels[k], neighbours), strengths)
             coefs[k] = np.asarray(model.project(params, target, k, own))
     present = [coef for coef in coefs if coef is not None]
-    labels = cluster_coefs(np.vstack(present), num_clusters, key=last, unit_norm=unit_norm)
+    labels = cluster_coefs(np.vstack(present), num_clusters, key=last, scale=scale)
     parts = iter(np.split(labels, np.cumsum([len(coef) for coef in present])[:-1]))
     labels = tuple(None if coef is None else next(parts) for coef in coefs)
     return CoTransfer(labels, tuple(coefs), result)
