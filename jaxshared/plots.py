@@ -74,6 +74,7 @@ def curves(x, values, *, title="", xlabel="", ylabel="", logx=False, marks=()):
         if logx:
             positive = x[x > 0]
             axes.set_xscale("symlog", linthresh=positive.min() if positive.size else 1.0)
+            axes.set_xlim(left=0 if np.any(x <= 0) else positive.min())
     return figure
 
 
@@ -113,11 +114,11 @@ def rank_choice(choices, *, title="Rate of change of the error", threshold=0.01)
             axes.scatter(choice.ranks[spot], choice.deltas[spot], **ring)
         axes.axhline(threshold, color=INK, linestyle=":", linewidth=1)
         axes.text(
-            1.0,
+            0.0,
             threshold,
-            f"{threshold:.0%}",
+            f" {threshold:.0%}",
             va="bottom",
-            ha="right",
+            ha="left",
             fontsize=9,
             transform=axes.get_yaxis_transform(),
         )
@@ -145,10 +146,12 @@ def singular_values(choice, *, title="Singular values of X^T Y"):
 
 def strength_choice(choice, *, title="Objective against strength"):
     """Objective, error and penalty of a ``StrengthChoice``, with the value it chose."""
+    base = choice.errors[0]
+    # the rise is what matters, and it is small beside the error itself
     parts = {
-        "objective": choice.objectives,
-        "squared error": choice.errors,
-        "weighted penalty": choice.objectives - choice.errors,
+        "objective": 100 * (choice.objectives / base - 1),
+        "squared error": 100 * (choice.errors / base - 1),
+        "weighted penalty": 100 * (choice.objectives - choice.errors) / base,
     }
     marks = [(choice.chosen, f"chosen: {choice.chosen:g}")]
     figure = curves(
@@ -156,7 +159,7 @@ def strength_choice(choice, *, title="Objective against strength"):
         parts,
         title=title,
         xlabel="strength",
-        ylabel="relative to the data",
+        ylabel="% of the error at the smallest strength",
         logx=True,
         marks=marks,
     )
