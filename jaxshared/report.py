@@ -239,9 +239,9 @@ def verify_section(reports):
     ]
     failed = sum(not row[-1] for row in rows)
     text = (
-        "Every update is compared with the objective it should minimise: hand-written halves of the "
-        "gradient with computed ones, their difference with automatic differentiation, and thirty "
-        "steps with the promise that none raises the objective. "
+        "Every update is compared with the objective it should minimise: hand-written halves of "
+        "the gradient with computed ones, their difference with automatic differentiation, and "
+        "thirty steps with the promise that none raises the objective. "
         + ("All checks hold." if not failed else f"{failed} checks fail.")
     )
     rows = tuple((*row[:-1], "ok" if row[-1] else "WRONG") for row in rows)

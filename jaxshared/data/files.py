@@ -118,10 +118,10 @@ def _csv(path, name):
         named = not _is_number(probe[0])
         file.seek(0)
         rows = tuple(line[0] for line in csv.reader(file, delimiter=mark) if line)[header:]
-    options = dict(delimiter=mark, skiprows=int(header), comments=None, quotechar='"', ndmin=2)
+    options = {"delimiter": mark, "skiprows": int(header), "quotechar": '"'}
     if named:
         options["usecols"] = range(1, len(probe))
-    matrix = np.loadtxt(path, encoding="utf-8-sig", **options)
+    matrix = np.loadtxt(path, encoding="utf-8-sig", comments=None, ndmin=2, **options)
     # with names in the first column its own header, if any, names nothing
     columns = tuple(first[len(first) - matrix.shape[1] :]) if header else None
     return Table(matrix, rows if named else None, columns)

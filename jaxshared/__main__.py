@@ -1,0 +1,8 @@
+"""``python -m jaxshared``: the command line."""
+
+import sys
+
+from jaxshared.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main())

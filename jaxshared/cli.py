@@ -1,0 +1,280 @@
+"""``jaxshared``: fit, sweep, verify, retrieve and report on files.
+
+Exit codes: 0 done, 1 failed (a check is wrong, the disk is full, a fit is not finite), 2 the input
+or an argument is wrong, 130 interrupted (the same command goes on).
+"""
+
+from __future__ import annotations
+
+import argparse
+import errno
+import os
+import signal
+import sys
+
+import jax
+
+from jaxshared import commands
+from jaxshared.inputs import MODELS
+from jaxshared.runs import Interrupted
+
+__all__ = ["main", "parser"]
+
+EXAMPLES = """\
+examples:
+  jaxshared demo                                     see what it does, on handwritten digits
+  jaxshared fit news.npz blogs.npz --shared 15 --specific 10,8 --vocabulary terms.txt
+  jaxshared fit a.csv b.csv --transpose --model rjsnmf --shared 5 --specific 4,4 --set coherence=10
+  jaxshared sweep a.npy b.npy --shared 0:16:2 --total 16 --restarts 5
+  jaxshared retrieve jaxshared-fit --query "engine oil" --source 0
+  jaxshared verify                                   check the updates of every model
+
+Files are .npy, .npz (dense, or scipy sparse), .csv, .tsv or .mtx; rows are features, columns are
+samples (--transpose if not). A run that was stopped goes on when the same command is given again.
+"""
+
+FIT = """\
+examples:
+  jaxshared fit x.npy --rank 10                              one source: NMF
+  jaxshared fit x.npy y.npy --shared 5 --specific 4,3        two sources: JSNMF
+  jaxshared fit x.npy y.npy --model rjsnmf --shared 5 --specific 4,3 --set coherence=10
+  jaxshared fit x.mtx y.mtx z.mtx --model sharednmf --sharing "0+1+2=5,0+1=2,0=3,1=3,2=3"
+  jaxshared fit pixels.npy strokes.npy --model multinmf --rank 10 --labels digits.txt
+
+writes into --output:
+  result.npz      for js.load          factors.npz    plain arrays
+  components.csv  energy, top terms    clusters.csv   with --clusters or --labels
+  report.html     open in a browser    settings.json  everything needed to do it again
+"""
+
+SWEEP = """\
+examples:
+  jaxshared sweep x.npy --rank 2:20:2 --restarts 5
+  jaxshared sweep x.npy y.npy --shared 0:16:2 --total 16     K shared of 16 components each
+  jaxshared sweep x.npy y.npy --model rjsnmf --shared 5 --specific 4,4 --vary coherence=0,1,10,100
+
+a:b:c counts from a to b, both included, in steps of c; a,b,c names values.
+writes table.csv, report.html and settings.json into --output.
+"""
+
+
+def parser():
+    """The whole command line."""
+    top = _Parser(
+        prog="jaxshared",
+        description="What several data sets have in common, and what each has alone.",
+        epilog=EXAMPLES,
+    )
+    commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
+
+    add = _adder(commands, "demo", "fit handwritten digits and write a report")
+    add("-o", "--output", default="demo", help="folder for report.html (default: demo)")
+    add("--quick", action="store_true", help="few samples and steps")
+    add("--seed", type=int, default=0)
+    add("-q", "--quiet", action="store_true")
+
+    add = _adder(commands, "fit", "shared and specific factors of files", FIT)
+    _sources(add)
+    _model(add)
+    _solver(add)
+    _output(add, "jaxshared-fit")
+    add("--clusters", type=int, metavar="N", help="also cluster the samples (default: if --labels)")
+    add("--top", type=int, default=8, metavar="N", help="terms shown per component (default: 8)")
+
+    add = _adder(commands, "sweep", "many ranks and strengths in one compiled program", SWEEP)
+    _sources(add)
+    _model(add)
+    _solver(add)
+    _output(add, "jaxshared-sweep")
+    add("--vary", type=_axis, action="append", default=[], metavar="NAME=A,B", help="an axis")
+    add("--total", type=int, metavar="R", help="keep shared + specific at R for every source")
+
+    add = _adder(commands, "verify", "check hand-written updates against autodiff", VERIFY)
+    _sources(add, number="*")
+    _model(add)
+    add("--seed", type=int, default=0)
+    add("--limit", type=int, default=100, metavar="N", help="corner of the files (default: 100)")
+    add("--long", action="store_true", help="show every check")
+
+    add = _adder(commands, "retrieve", "samples of a run that are nearest to a query", RETRIEVE)
+    add("run", help="folder of a fit")
+    add("--query", action="append", required=True, metavar="WORDS", help="may be repeated")
+    add("--source", type=int, default=0, help="which source to search (default: 0)")
+    add("--top", type=int, default=10, metavar="N", help="hits per query (default: 10)")
+    add("--vocabulary", metavar="FILE", help="one term per feature (default: that of the run)")
+    add("--items", metavar="FILE", help="one title per sample, shown instead of its number")
+    add("--exact", action="store_true", help="whole terms only: car is not carpet")
+
+    add = _adder(commands, "report", "write the report of a run again, with names or labels")
+    add("run", help="folder of a fit")
+    _names(add)
+    add("--clusters", type=int, metavar="N")
+    add("--top", type=int, default=8, metavar="N", help="terms shown per component (default: 8)")
+    return top
+
+
+VERIFY = """\
+examples:
+  jaxshared verify                      every model, on random numbers
+  jaxshared verify --model rjsnmf --long
+  jaxshared verify x.npy y.npy --shared 3 --specific 2,2
+"""
+
+RETRIEVE = """\
+example:
+  jaxshared retrieve jaxshared-fit --query "engine oil" --query mideast --items titles.txt
+"""
+
+
+class _Parser(argparse.ArgumentParser):
+    """Keeps the examples as they are written, and says what is wrong in one line."""
+
+    def __init__(self, **options):
+        options.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
+        super().__init__(allow_abbrev=False, **options)
+
+    def error(self, message):
+        self.exit(2, f"{self.prog}: {message} (see {self.prog} --help)\n")
+
+
+def _adder(commands, name, text, epilog=None):
+    return commands.add_parser(name, help=text, description=text, epilog=epilog).add_argument
+
+
+def _sources(add, number="+"):
+    add("sources", nargs=number, metavar="FILE", help="one file per source")
+    add("--transpose", action="store_true", help="rows of the files are samples")
+    add("--align", choices=("union", "common"), default="union", help="for rows that carry names")
+    _names(add)
+
+
+def _names(add):
+    add("--names", type=_words, metavar="A,B", help="of the sources (default: of the files)")
+    add("--vocabulary", metavar="FILE", help="text, one term per feature")
+    add("--labels", nargs="+", metavar="FILE", help="text, one category per sample, one file each")
+
+
+def _model(add):
+    names = ", ".join(MODELS)
+    add("--model", choices=("auto", *MODELS), default="auto", metavar="NAME", help=names)
+    add("--rank", type=_ints, metavar="R")
+    add("--shared", type=_ints, metavar="K", help="components that all sources share")
+    add("--specific", type=_ints, metavar="R,R", help="components of each source alone")
+    add("--sharing", metavar="SETS", help='any pattern, as in "0+1=5,0=3,1=2"')
+    add("--set", type=_pair, action=_Collect, default={}, metavar="NAME=VALUE", help="strengths")
+
+
+def _solver(add):
+    solvers = ("accelerated", "hals", "multiplicative", "projected")
+    add("--solver", choices=solvers, default="accelerated")
+    add("--restarts", type=_count, default=1, metavar="N", help="the best is kept (default: 1)")
+    add("--max-steps", type=_count, default=500, metavar="N", help="(default: 500)")
+    add("--tol", type=float, default=1e-5, help="relative change to stop at (default: 1e-5)")
+    add("--init", default="random", help="random, nndsvd, nndsvda or nndsvdar (default: random)")
+    add("--seed", type=int, default=0, help="the same seed, the same result (default: 0)")
+
+
+def _output(add, default):
+    add("-o", "--output", default=default, metavar="FOLDER", help=f"(default: {default})")
+    add("--force", action="store_true", help="start afresh in a folder that holds a run")
+    add("-q", "--quiet", action="store_true", help="no progress")
+
+
+class _Collect(argparse.Action):
+    """NAME=VALUE pairs into one dictionary."""
+
+    def __call__(self, parser, namespace, values, option_string=None):
+        """Add one pair."""
+        setattr(namespace, self.dest, {**getattr(namespace, self.dest), values[0]: values[1]})
+
+
+def _words(text):
+    return tuple(text.split(","))
+
+
+def _count(text):
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not a whole number from 1 up")
+    return value
+
+
+def _ints(text):
+    """5 or 4,3 or 0:16:2, both ends included."""
+    try:
+        if ":" in text:
+            first, last, *step = (int(part) for part in text.split(":"))
+            return list(range(first, last + 1, *step))
+        return [int(part) for part in text.split(",")]
+    except (ValueError, TypeError):
+        message = f"{text!r} is not a rank: write 5, or 4,3, or 0:16:2"
+        raise argparse.ArgumentTypeError(message) from None
+
+
+def _pair(text):
+    name, equals, value = text.partition("=")
+    try:
+        numbers = [float(part) for part in value.split(",")]
+    except ValueError:
+        equals = ""
+    if not equals:
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=NUMBER")
+    return name, numbers[0] if len(numbers) == 1 else tuple(numbers)
+
+
+def _axis(text):
+    name, value = _pair(text)
+    return name, list(value) if isinstance(value, tuple) else [value]
+
+
+def main(arguments=None):
+    """Run one command; returns the exit code."""
+    arguments = sys.argv[1:] if arguments is None else list(arguments)
+    args = parser().parse_args(arguments)
+    args.again = arguments
+    signal.signal(signal.SIGTERM, _stop)
+    _use_compilation_cache()
+    function = {
+        "demo": commands.demo,
+        "fit": commands.fit_files,
+        "sweep": commands.sweep_files,
+        "verify": commands.verify_files,
+        "retrieve": commands.retrieve,
+        "report": commands.report_run,
+    }[args.command]
+    try:
+        return function(args)
+    except Interrupted as error:
+        return _complain(f"{error}; the same command goes on from there.", 130)
+    except KeyboardInterrupt:
+        return _complain("interrupted; nothing was lost that was already kept.", 130)
+    except BrokenPipeError:  # the reader of a pipe has seen enough
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115
+        return 0
+    except (ValueError, TypeError, ImportError, FileNotFoundError, PermissionError) as error:
+        return _complain(error, 2)
+    except MemoryError:
+        return _complain("out of memory: use sparse files, fewer --restarts or lower ranks.", 1)
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            where = getattr(args, "output", getattr(args, "run", "."))
+            return _complain(f"the disk of {where} is full: no result was written.", 1)
+        return _complain(error, 1)
+
+
+def _stop(number, frame):
+    raise KeyboardInterrupt
+
+
+def _complain(error, code):
+    text = " ".join(str(error).split())
+    print(f"jaxshared: {text}", file=sys.stderr)
+    return code
+
+
+def _use_compilation_cache():
+    """Keep compiled programs between runs: the second start of a command is much shorter."""
+    if jax.config.jax_compilation_cache_dir is None:
+        home = os.environ.get("XDG_CACHE_HOME", os.path.expanduser("~/.cache"))
+        jax.config.update("jax_compilation_cache_dir", os.path.join(home, "jaxshared", "xla"))
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)

@@ -1,0 +1,182 @@
+"""A run of the command line: its folder, its settings, and fits that survive being killed.
+
+A folder holds ``settings.json`` from the beginning, ``checkpoint.npz`` while the run lasts, and the
+results at its end. Every file appears whole or not at all: results are written into a draft folder
+beside them and moved when all of them are there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import os
+import shutil
+import tempfile
+import time
+import zipfile
+
+import jax
+import numpy as np
+from tqdm.auto import tqdm
+
+from jaxshared.base import Status
+from jaxshared.fit import pick_lane, prepare, restart_keys, starts
+from jaxshared.report import write_text
+from jaxshared.solve import CHECK_EVERY, advance, begin, finish
+from jaxshared.solvers import Accelerated
+
+__all__ = ["Interrupted", "draft_folder", "file_marks", "fit_durably", "open_run", "read_settings"]
+
+CHUNK_SECONDS = 0.5
+CHECKPOINT_SECONDS = 30.0
+
+
+class Interrupted(Exception):
+    """A run was stopped and can go on."""
+
+
+def read_settings(folder):
+    """The settings of a run, or an error that says what a run is."""
+    path = os.path.join(folder, "settings.json")
+    try:
+        with open(path, encoding="utf-8") as file:
+            return json.load(file)
+    except FileNotFoundError:
+        raise ValueError(
+            f"{folder} holds no run: settings.json is not there. Make one with 'jaxshared fit'."
+        ) from None
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{path} is not readable: {error}.") from None
+
+
+def file_marks(paths):
+    """Size and time of every input file, by which a changed file is noticed."""
+    out = {}
+    for path in paths:
+        file = path if os.path.exists(path) else path.rpartition(":")[0]
+        stat = os.stat(file)
+        out[path] = [stat.st_size, stat.st_mtime_ns]
+    return out
+
+
+def open_run(folder, settings, result, *, force=False):
+    """Make or enter the folder of a run: True if it is already finished with these settings.
+
+    ``result`` is the file that a finished run has. Another run's folder is refused, unless
+    ``force`` starts it afresh.
+    """
+    os.makedirs(folder, exist_ok=True)
+    path = os.path.join(folder, "settings.json")
+    if os.path.exists(path) and not force:
+        before = read_settings(folder)
+        changed = [
+            name for name in settings if name != "again" and before.get(name) != settings[name]
+        ]
+        if changed:
+            raise ValueError(
+                f"{folder} holds a run with other settings ({', '.join(changed)} differ): name "
+                f"another folder with --output, or start afresh with --force."
+            )
+        return os.path.exists(os.path.join(folder, result))
+    for name in ("checkpoint.npz", result):
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(os.path.join(folder, name))
+    write_text(path, json.dumps(settings, indent=2) + "\n")
+    return False
+
+
+@contextlib.contextmanager
+def draft_folder(folder):
+    """A folder to write results into; they move to ``folder`` together, or not at all."""
+    draft = tempfile.mkdtemp(dir=folder, prefix=".draft-")
+    try:
+        yield draft
+        for name in sorted(os.listdir(draft)):
+            os.chmod(os.path.join(draft, name), 0o644)  # drafts are private until they are done
+            os.replace(os.path.join(draft, name), os.path.join(folder, name))
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+
+
+def fit_durably(model, sources, *, seed, folder, options, hyper=None, progress=True):
+    """``js.fit`` whose state is kept in ``folder/checkpoint.npz``; goes on from there if it exists.
+
+    ``options`` holds restarts, max_steps, tol, init and solver. Going on from a checkpoint gives
+    the result of the run that was never stopped, because all of the loop's state is in it.
+    """
+    solver = options.get("solver") or Accelerated()
+    max_steps, tol = options["max_steps"], options["tol"]
+    sources, hyper = prepare(model, sources, hyper)
+    keys = restart_keys(jax.random.key(seed), options["restarts"])
+    params = starts(model, sources, keys, options["init"])
+    path = os.path.join(folder, "checkpoint.npz")
+    first = functools.partial(_begin, model, solver, max_steps)
+    if os.path.exists(path):
+        loops = _load(path, jax.eval_shape(first, params, sources, hyper))
+    else:
+        loops = first(params, sources, hyper)
+    del params
+    step = functools.partial(advance, model)
+    loops = _drive(step, loops, (sources, hyper, tol, solver), max_steps, path, progress)
+    results = finish(model, loops, sources, hyper)
+    objective = np.asarray(results.objective, np.float64)
+    objective = np.where(np.asarray(results.status) == Status.NONFINITE, np.inf, objective)
+    return pick_lane(results, int(np.argmin(objective)))
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1, 2))
+def _begin(model, solver, max_steps, params, sources, hyper):
+    return jax.vmap(lambda p: begin(model, p, sources, hyper, solver, max_steps))(params)
+
+
+def _drive(step, loops, rest, max_steps, path, progress):
+    """Chunks of steps with a bar; the state is saved now and then, and when someone stops it."""
+    done = int(np.max(np.asarray(loops.num_steps)))
+    size, saved = CHECK_EVERY, time.monotonic()
+    sources, hyper, tol, solver = rest
+    with tqdm(total=max_steps, initial=done, disable=not progress, unit="step") as bar:
+        try:
+            while done < max_steps and np.any(np.asarray(loops.status) == Status.MAX_STEPS):
+                begun = time.monotonic()
+                until = min(done + size, max_steps)
+                loops = step(loops, sources, hyper, tol, solver, CHECK_EVERY, until)
+                best = float(np.nanmin(np.asarray(loops.objective)))
+                bar.update(until - done)
+                bar.set_postfix_str(f"objective {best:.6g}")
+                done = until
+                if time.monotonic() - saved > CHECKPOINT_SECONDS:
+                    _save(path, loops)
+                    saved = time.monotonic()
+                grow = np.clip(CHUNK_SECONDS / max(time.monotonic() - begun, 1e-6), 0.5, 4.0)
+                size = max(CHECK_EVERY, int(size * grow) // CHECK_EVERY * CHECK_EVERY)
+        except KeyboardInterrupt:
+            _save(path, loops)
+            raise Interrupted(f"stopped at step {done} of {max_steps}") from None
+    return loops
+
+
+def _save(path, loops):
+    handle, draft = tempfile.mkstemp(dir=os.path.dirname(path), suffix=".part")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            np.savez(file, *(np.asarray(leaf) for leaf in jax.tree.leaves(loops)))
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(draft, path)
+    except BaseException:
+        os.unlink(draft)
+        raise
+
+
+def _load(path, like):
+    leaves, tree = jax.tree.flatten(like)
+    advice = "remove it, or start afresh with --force"
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = [file[f"arr_{number}"] for number in range(len(file.files))]
+    except (ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+        raise ValueError(f"{path} is damaged ({error}): {advice}.") from None
+    if [a.shape for a in arrays] != [leaf.shape for leaf in leaves]:
+        raise ValueError(f"{path} belongs to another run: {advice}.")
+    return jax.tree.unflatten(tree, [jax.numpy.asarray(array) for array in arrays])
