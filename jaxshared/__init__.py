@@ -1,16 +1,31 @@
-"""Shared and specific factors of several data sets, by non-negative and Boolean matrix factorisation."""
+"""Shared and specific factors of several data sets, by non-negative and Boolean factorisation.
+
+Names in the order in which data flows through them; start with :func:`fit`.
+"""
 
 from jaxshared.base import Constraint, Model, Params, Quadratic, Result, Status
+from jaxshared.data import datasets, graph, synthetic, text
 from jaxshared.data.sources import as_source, as_sources
 from jaxshared.data.sparse import Sparse
-from jaxshared.fit import fit
+from jaxshared.models.colnmf import ColNMF
+from jaxshared.models.concatnmf import ConcatNMF
+from jaxshared.models.inmf import INMF
 from jaxshared.models.jsnmf import JSNMF
+from jaxshared.models.multinmf import MultiNMF
 from jaxshared.models.nmf import NMF
+from jaxshared.models.rghctc import RGHCTC
+from jaxshared.models.rjsnmf import RJSNMF
 from jaxshared.models.shared import SharedNMF
-from jaxshared.project import project
-from jaxshared.solve import solve
-from jaxshared.solvers import HALS, Accelerated, Multiplicative, ProjectedGradient, violation
-from jaxshared.store import load, save
-from jaxshared.sweep import Sweep, sweep
 from jaxshared.transforms import register, split_grad
+from jaxshared.solvers import HALS, Accelerated, Multiplicative, ProjectedGradient, violation
+from jaxshared.solve import solve
+from jaxshared.fit import fit
+from jaxshared.sweep import Sweep, sweep
+from jaxshared.project import project
 from jaxshared.verify import verify
+from jaxshared.store import load, save
+from jaxshared import boolean
+from jaxshared.boolean import JSBMF
+from jaxshared.uses import baselines, clustering, retrieval, selection
+from jaxshared.uses.factors import Factors, factors, lost_components
+from jaxshared import metrics, plots, report
