@@ -19,7 +19,7 @@ from jaxshared.base import Params
 from jaxshared.boolean.asso import check_rank, check_thresholds, greedy
 from jaxshared.boolean.flip import flip_all
 from jaxshared.boolean.product import Factors, as_boolean, as_weights
-from jaxshared.boolean.tiling import cover_with_tiles, shared_tiles
+from jaxshared.boolean.tiling import tile_factors
 
 __all__ = [
     "METHODS",
@@ -73,7 +73,7 @@ def dominated(sources, shared, specific, *, weights=None, threshold=0.5, max_ste
 
     The shared factors are closed itemsets with samples of two or more sources, chosen by greedy
     weighted max-k-cover. ``mining``: ``min_support`` (a number of features, a fraction, or None for
-    the smallest that stays within bounds), ``max_sets``, ``max_seconds`` and ``miner`` of
+    the smallest that stays within bounds), ``max_sets``, ``max_tests`` and ``miner`` of
     :func:`jaxshared.boolean.closed_itemsets`.
     """
     return solve_joint(
@@ -161,8 +161,7 @@ def _start_shared(sources, shared, specific, weights, thresholds):
 
 
 def _start_dominated(sources, shared, specific, weights, thresholds, **mining):
-    tiles = shared_tiles(sources, **mining) if shared else None
-    common = cover_with_tiles(sources, shared, weights, tiles)
+    common = tile_factors(sources, shared, weights, **mining)
     return [
         join(common, own_factors(common, sources, specific, weights, t), sources)
         for t in thresholds

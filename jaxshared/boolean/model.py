@@ -40,7 +40,7 @@ class JSBMF:
     """A Boolean basis of rank ``shared`` for all sources and one of rank ``specific[i]`` for each.
 
     ``method``: "dominated", "shared_asso" or "concat_asso" (which chooses the ranks itself and only
-    takes their sum). ``min_support``, ``max_sets``, ``max_seconds`` and ``miner`` are for
+    takes their sum). ``min_support``, ``max_sets``, ``max_tests`` and ``miner`` are for
     "dominated", see :func:`jaxshared.boolean.closed_itemsets`.
 
     >>> x = np.kron(np.eye(2, dtype=bool), np.ones((3, 4), bool))
@@ -54,7 +54,7 @@ class JSBMF:
     method: str = "dominated"
     min_support: float | None = None
     max_sets: int = 200_000
-    max_seconds: float = 60.0
+    max_tests: int = 2_000_000
     miner: str = "bitset"
 
     aligned = "features"
@@ -122,7 +122,7 @@ class JSBMF:
     def _solve(self, sources, hyper, max_steps):
         options = {}
         if self.method == "dominated":
-            names = ("min_support", "max_sets", "max_seconds", "miner")
+            names = ("min_support", "max_sets", "max_tests", "miner")
             options = {name: getattr(self, name) for name in names}
         return solve_joint(
             self.method,

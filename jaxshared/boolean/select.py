@@ -20,7 +20,7 @@ from jaxshared.boolean.asso import check_rank, check_thresholds, greedy
 from jaxshared.boolean.description import DescriptionLength, bits, count
 from jaxshared.boolean.flip import flip_all, ranks_of
 from jaxshared.boolean.product import Factors, as_boolean, as_weights
-from jaxshared.boolean.tiling import cover_with_tiles, shared_tiles
+from jaxshared.boolean.tiling import tile_factors
 
 __all__ = ["Selection", "select_ranks"]
 
@@ -138,8 +138,7 @@ def _lanes(method, sources, grid, weights, threshold, mining):
 
 def _common(method, sources, rank, weights, threshold, mining):
     if method == "dominated":
-        tiles = shared_tiles(sources, **mining) if rank else None
-        return cover_with_tiles(sources, rank, weights, tiles)
+        return tile_factors(sources, rank, weights, **mining)
     joined, cells = joint.concatenate(sources, weights)
     return greedy(joined, rank, cells, None, (threshold,))[0]
 

@@ -12,12 +12,22 @@ import numpy as np
 from jaxshared.boolean.closed import TooManySets, closed_itemsets
 from jaxshared.boolean.product import Factors
 
-__all__ = ["cover_with_tiles", "shared_tiles"]
+__all__ = ["cover_with_tiles", "shared_tiles", "tile_factors"]
 
 BATCH = 256
 
 
-def shared_tiles(sources, *, min_support=None, max_sets=200_000, max_seconds=60.0, miner="bitset"):
+def tile_factors(sources, rank, weights, **mining):
+    """``rank`` shared factors that cover no zero; ``mining`` as in :func:`shared_tiles`."""
+    if rank == 0:  # nothing to look for
+        sizes = len(sources[0]), sum(x.shape[1] for x in sources)
+        return Factors(*(np.zeros((size, 0), bool) for size in sizes))
+    return cover_with_tiles(sources, rank, weights, shared_tiles(sources, **mining))
+
+
+def shared_tiles(
+    sources, *, min_support=None, max_sets=200_000, max_tests=2_000_000, miner="bitset"
+):
     """Tiles of the concatenated sources that have samples of two or more of them.
 
     With ``min_support=None`` the support is halved from half of the features down to one, and the
@@ -25,7 +35,7 @@ def shared_tiles(sources, *, min_support=None, max_sets=200_000, max_seconds=60.
     """
     joined = np.concatenate(sources, axis=1)
     groups = np.repeat(np.arange(len(sources)), [x.shape[1] for x in sources])
-    bounds = {"groups": groups, "max_sets": max_sets, "max_seconds": max_seconds, "miner": miner}
+    bounds = {"groups": groups, "max_sets": max_sets, "max_tests": max_tests, "miner": miner}
     if min_support is not None:
         return closed_itemsets(joined, min_support=min_support, **bounds)
     support, tiles = max(1, len(joined) // 2), None
