@@ -158,7 +158,10 @@ class Model:
         return None
 
     def quick_objective(self, params, sources, hyper):
-        """The objective, allowed to reuse the products of the last coef move and their rounding."""
+        """The objective up to a constant, made from the products of the last coef move.
+
+        It only tells which of two points is better, and may have the rounding of Gram matrices.
+        """
         return self.objective(params, sources, hyper)
 
     def settled(self, ahead, fresh):

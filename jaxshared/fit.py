@@ -73,9 +73,23 @@ def prepare(model, sources, hyper):
     """Checked sources and the hyper-parameters that belong to them."""
     sources = as_sources(sources, aligned=model.aligned, num_sources=model.num_sources)
     if hyper is None or isinstance(hyper, dict):
-        hyper = model.hyper(sources, **(hyper or {}))
+        hyper = _hyper(model, sources, hyper or {})
     dtype = sources[0].dtype
     return sources, jax.tree.map(lambda value: _cast(value, dtype), hyper)
+
+
+def _hyper(model, sources, changes):
+    try:
+        return model.hyper(sources, **changes)
+    except (TypeError, ValueError) as error:
+        names = model.hyper(sources)._fields
+        unknown = sorted(set(changes) - set(names))
+        if not unknown:
+            raise
+        raise ValueError(
+            f"{type(model).__name__} has no hyper-parameter {unknown[0]!r}: it has "
+            f"{', '.join(names)}. Ranks are fields of the model."
+        ) from error
 
 
 def _cast(value, dtype):

@@ -197,17 +197,7 @@ def _hypers(model, sources, hyper, changes):
     for change in changes:
         name = repr(sorted(change.items()))
         if name not in known:
-            try:
-                known[name] = prepare(model, sources, {**(hyper or {}), **change})[1]
-            except (TypeError, ValueError) as error:
-                fields = [field.name for field in dataclasses.fields(model)]
-                traced = list(model.hyper(sources)._fields)
-                if set(change) <= set(traced):
-                    raise
-                raise ValueError(
-                    f"cannot sweep {sorted(set(change) - set(traced))}: {type(model).__name__} has the "
-                    f"fields {fields} and the hyper-parameters {traced}."
-                ) from error
+            known[name] = prepare(model, sources, {**(hyper or {}), **change})[1]
         out.append(known[name])
     return out
 

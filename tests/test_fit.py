@@ -89,7 +89,11 @@ def test_a_rank_of_zero_is_refused():
         (dict(key=KEY, restarts=0), ValueError, "restarts is 0"),
         (dict(key=KEY, max_steps=2.5), ValueError, "max_steps is 2.5"),
         (dict(key=KEY, init="svd"), ValueError, "init is 'svd': use one of random"),
-        (dict(key=KEY, hyper={"weight": 1}), ValueError, "weight"),
+        (
+            dict(key=KEY, hyper={"weight": 1}),
+            ValueError,
+            "no hyper-parameter 'weight': it has weights",
+        ),
         (
             dict(key=KEY, init=js.Params((np.ones((3, 3)),), (np.ones((30, 3)),))),
             ValueError,

@@ -125,7 +125,7 @@ def test_a_sweep_mixes_ranks_and_hyper_parameters():
     assert all(row["status"] == "CONVERGED" for row in grid.table())
     assert grid.best(shared=2).params.bases[0].shape == (15, 2)
     for call, message in (
-        (dict(colour=[1]), "cannot sweep ..colour"),
+        (dict(colour=[1]), "JSNMF has no hyper-parameter 'colour': it has weights"),
         (dict(shared=[]), "axis shared has no values"),
         (dict(points=[]), "points must be"),
     ):

@@ -14,7 +14,16 @@ from jax.experimental import sparse as jax_sparse
 
 from jaxshared.data.sparse import Sparse
 
-__all__ = ["as_source", "as_sources", "gram_error", "squared_error", "squared_norm", "total"]
+__all__ = [
+    "as_source",
+    "as_sources",
+    "gram_change",
+    "gram_error",
+    "num_entries",
+    "squared_error",
+    "squared_norm",
+    "total",
+]
 
 # A dense residual is formed this many entries at a time, so that no second copy of a source exists.
 CHUNK = 2**20
@@ -65,8 +74,18 @@ def squared_error(source, basis, coef):
 
 def gram_error(source, basis, coef):
     """:func:`squared_error` from small Gram matrices and one product with the source."""
+    return squared_norm(source) + gram_change(source, basis, coef)
+
+
+def gram_change(source, basis, coef):
+    """By how much the factors change the squared error of the source from its squared norm."""
     cross = jnp.sum(coef * (source.T @ basis))
-    return squared_norm(source) - 2 * cross + jnp.sum((basis.T @ basis) * (coef.T @ coef))
+    return jnp.sum((basis.T @ basis) * (coef.T @ coef)) - 2 * cross
+
+
+def num_entries(source):
+    """How many numbers a source holds: all of a dense one, the stored ones of a sparse one."""
+    return source.nnz if isinstance(source, Sparse) else source.size
 
 
 def as_sources(sources, *, aligned="features", num_sources=None):

@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxshared.base import Model, Params, Quadratic
-from jaxshared.data.sources import gram_error, squared_error
+from jaxshared.data.sources import gram_change, squared_error
 from jaxshared.models import start
 from jaxshared.models.shared import SharedNMF, source_weights
 
@@ -100,7 +100,7 @@ class INMF(Model):
 
     def quick_objective(self, params, sources, hyper):
         """The same from the products that the coef move has just made."""
-        return self._weighted(gram_error, params, sources, hyper)
+        return self._weighted(gram_change, params, sources, hyper)
 
     def _weighted(self, error, params, sources, hyper):
         terms = []

@@ -21,7 +21,7 @@ import numpy as np
 import scipy.sparse
 
 from jaxshared.base import Model, Params, Quadratic
-from jaxshared.data.sources import gram_error, squared_error, squared_norm
+from jaxshared.data.sources import gram_change, squared_error, squared_norm
 from jaxshared.data.sparse import Sparse
 from jaxshared.models import start
 
@@ -119,7 +119,7 @@ class SharedBasis(Model):
 
     def quick_objective(self, params, sources, hyper):
         r"""The same from :math:`X^\top B`, which the coef move has just made."""
-        return self._weighted(gram_error, params, sources, hyper)
+        return self._weighted(gram_change, params, sources, hyper)
 
     def _weighted(self, error, params, sources, hyper):
         errors = [

@@ -18,7 +18,8 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxshared.base import Info
+from jaxshared.base import Info, Model
+from jaxshared.data.sources import num_entries
 from jaxshared.solvers.blocks import restore, sweep
 from jaxshared.solvers.hals import column_sweeps, separable
 from jaxshared.solvers.multiplicative import check_no_free_block, multiplied
@@ -39,13 +40,15 @@ class AcceleratedState(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Accelerated:
-    """``sweeps`` improvements per product with the data, and momentum that adapts itself.
+    """Several improvements per product with the data, and momentum that adapts itself.
 
-    The momentum starts at ``momentum``, grows by ``growth`` with each step taken and shrinks by
+    ``sweeps`` improvements are made of each block; None makes up to four where a product with the
+    data costs far more than a pass over the block, as with dense sources, and one where it does not,
+    as with most sparse ones. The momentum starts at ``momentum``, grows by ``growth`` with each step taken and shrinks by
     ``shrink`` with each step refused.
     """
 
-    sweeps: int = 3
+    sweeps: int | None = None
     momentum: float = 0.5
     growth: float = 1.05
     shrink: float = 1.5
@@ -61,19 +64,7 @@ class Accelerated:
 
     def step(self, model, state, sources, hyper):
         """One extrapolated sweep over all blocks, taken or refused."""
-        constraints = jax.tree.leaves(model.constraints(state.params))
-        behind = jax.tree.leaves(state.behind)
-        plain = list(behind)  # each block before its extrapolation
-
-        def rule(params, block):
-            plain[block] = self._improve(model, params, sources, hyper, block, constraints[block])
-            further = plain[block] + state.momentum * (plain[block] - behind[block])
-            return restore(constraints[block], further)
-
-        ahead = sweep(model, state.ahead, sources, hyper, rule)
-        fresh = jax.tree.unflatten(jax.tree.structure(ahead), plain)
-        # Coefs are compared where they are optimal; nothing has seen their extrapolation yet.
-        candidate = model.settled(ahead, fresh)
+        candidate, fresh, ahead = self._extrapolated(model, state, sources, hyper)
         objective = model.quick_objective(candidate, sources, hyper)
         taken = objective <= state.objective
 
@@ -97,16 +88,51 @@ class Accelerated:
         )
         return state, Info(accepted=taken)
 
-    def _improve(self, model, params, sources, hyper, block, constraint):
-        """Several improvements of one block on one product with the data."""
-        z = jax.tree.leaves(params)[block]
-        quadratic = model.quadratic(params, sources, hyper, block)
-        if separable(quadratic, constraint):
-            return column_sweeps(quadratic, z, self.sweeps)
-        if quadratic is None:
-            return multiplied(constraint, z, *model.halves(params, sources, hyper, block))
+    def _extrapolated(self, model, state, sources, hyper):
+        """The point to be judged, the blocks as they were found, and the blocks further along."""
+        constraints = jax.tree.leaves(model.constraints(state.params))
+        behind = jax.tree.leaves(state.behind)
+        sweeps = self.sweeps or _worthwhile(state.params, sources)
+        # A model with an order of its own, such as inner loops, is extrapolated after its sweep.
+        at_once = type(model).visit is Model.visit
+        found = {}
 
-        def again(_, z):
-            return multiplied(constraint, z, *quadratic.halves(z))
+        def further(block, z):
+            return restore(constraints[block], z + state.momentum * (z - behind[block]))
 
-        return jax.lax.fori_loop(0, self.sweeps, again, z)
+        def rule(params, block):
+            z = jax.tree.leaves(params)[block]
+            quadratic = model.quadratic(params, sources, hyper, block)
+            if quadratic is None:
+                halves = model.halves(params, sources, hyper, block)
+                z = multiplied(constraints[block], z, *halves)
+            else:
+                z = _improved(quadratic, constraints[block], z, sweeps)
+            if not at_once:
+                return z
+            found[block] = z
+            return further(block, z)
+
+        swept = sweep(model, state.ahead, sources, hyper, rule)
+        leaves, tree = jax.tree.flatten(swept)
+        if not at_once:
+            return swept, swept, tree.unflatten([further(b, z) for b, z in enumerate(leaves)])
+        fresh = tree.unflatten([found.get(block, z) for block, z in enumerate(leaves)])
+        # Coefs are judged where they were found: nothing has seen their extrapolation yet.
+        return model.settled(swept, fresh), fresh, swept
+
+
+def _improved(quadratic, constraint, z, sweeps):
+    """Several improvements of one block on one product with the data."""
+    if separable(quadratic, constraint):
+        return column_sweeps(quadratic, z, sweeps)
+    return jax.lax.fori_loop(
+        0, sweeps, lambda _, z: multiplied(constraint, z, *quadratic.halves(z)), z
+    )
+
+
+def _worthwhile(params, sources):
+    """How many passes over the blocks are cheap beside the products with the data: one to four."""
+    products = 2 * sum(num_entries(source) for source in sources)
+    passes = sum(leaf.size for leaf in jax.tree.leaves(params))
+    return max(1, min(4, products // (10 * max(passes, 1))))
