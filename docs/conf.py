@@ -1,0 +1,18 @@
+"""Sphinx: `make docs`. Warnings are errors."""
+
+project = "jaxshared"
+author = "The jaxshared authors"
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.mathjax", "sphinx.ext.viewcode"]
+source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
+myst_enable_extensions = ["dollarmath", "amsmath", "deflist"]
+myst_heading_anchors = 3
+# Files outside docs/ (examples, tests) are named in the text, not linked by Sphinx.
+myst_url_schemes = ["http", "https", "mailto"]
+exclude_patterns = ["_build"]
+html_theme = "furo"
+html_title = "jaxshared"
+html_theme_options = {"navigation_with_keys": True}
+autodoc_member_order = "bysource"
+autodoc_typehints = "none"
+autodoc_default_options = {"members": True, "show-inheritance": False}
+nitpicky = False
