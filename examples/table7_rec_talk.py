@@ -11,6 +11,7 @@ of k-means.
 """
 
 import argparse
+import functools
 
 import jax
 import numpy as np
@@ -57,30 +58,35 @@ def fits(model, sources, args, **options):
     return [grid.lane(run) for run in range(args.runs)]
 
 
-def by_model(name, model, sources, truths, args, scale="hellinger", part="all", **options):
-    results, rows = fits(model, sources, args, **options), []
-    for run, result in enumerate(results):
-        labels = clustering.cluster(
-            model, result.params, 2, key=jax.random.key(run), scale=scale, part=part
-        )
-        rows.append(scores(truths, labels))
-    show(name, rows)
-    return rows
+def by_model(name, model, sources, truths, args, scales=("hellinger",), parts=("all",), **options):
+    """Fit once per run; a line for every scale of the coefficients and every part of them."""
+    results = fits(model, sources, args, **options)
+    for part in parts:
+        for scale in scales:
+            rows = []
+            for run, result in enumerate(results):
+                key = jax.random.key(run)
+                labels = clustering.cluster(
+                    model, result.params, 2, key=key, scale=scale, part=part
+                )
+                rows.append(scores(truths, labels))
+            only = "" if part == "all" else f", {part} only"
+            show(name + only + (f", {scale}" if len(scales) > 1 else ""), rows)
 
 
-def nmf_alone(name, sources, truths, args, scale="hellinger", **options):
-    model, columns = js.NMF(30), []
-    for source in sources:
-        results = fits(model, (source,), args, **options)
-        columns.append(
-            [
-                clustering.cluster(model, r.params, 2, key=jax.random.key(run), scale=scale)[0]
-                for run, r in enumerate(results)
+def nmf_alone(name, sources, truths, args, scales=("hellinger",), **options):
+    model = js.NMF(30)
+    results = [fits(model, (source,), args, **options) for source in sources]
+    for scale in scales:
+        rows = []
+        for run in range(args.runs):
+            params = [own[run].params for own in results]
+            labels = [
+                clustering.cluster(model, p, 2, key=jax.random.key(run), scale=scale)[0]
+                for p in params
             ]
-        )
-    rows = [scores(truths, labels) for labels in zip(*columns)]
-    show(name, rows)
-    return rows
+            rows.append(scores(truths, labels))
+        show(name + (f", {scale}" if len(scales) > 1 else ""), rows)
 
 
 def by_labels(name, truths, args, call):
@@ -104,55 +110,42 @@ def heading():
 
 def table(args):
     sources, truths = read()
-    stacked = {"augmented": True}
     print(
         f"tf-idf, {args.runs} runs, strength a = {args.strength:g}, k-means on square roots of "
         f"norm one"
     )
     heading()
-    for prefix, options in (("", {}), ("Aug-", stacked)):
-        by_labels(
-            f"{prefix}KM",
-            truths,
-            args,
-            lambda key, o=options: baselines.kmeans(sources, 2, key=key, **o),
-        )
-        by_labels(
-            f"{prefix}PCA+KM",
-            truths,
-            args,
-            lambda key, o=options: baselines.pca_kmeans(sources, 2, 30, key=key, **o),
-        )
-        by_labels(
-            f"{prefix}NCut",
-            truths,
-            args,
-            lambda key, o=options: baselines.normalised_cut(sources, 2, key=key, **o),
-        )
-        by_labels(
-            f"{prefix}ASI",
-            truths,
-            args,
-            lambda key, o=options: baselines.asi(sources, 2, key=key, **o),
-        )
-    by_labels("LSSMTC", truths, args, lambda key: lssmtc(sources, 2, key=key).labels)
     nmf_alone("NMF+KM", sources, truths, args)
     # every column shared is plain NMF of the augmented data
     by_model("Aug-NMF+KM", js.SharedNMF({(0, 1): 30}), sources, truths, args)
-    by_model("JSNMF+KM", js.JSNMF(SHARED, SPECIFIC), sources, truths, args)
-    model = RJSNMF(SHARED, SPECIFIC)
-    strength = {"coherence": [args.strength]}
-    by_model("RJSNMF+KM", model, sources, truths, args, **strength)
-    for part in ("shared", "specific"):
-        by_model(
-            f"JSNMF+KM, {part} only", js.JSNMF(SHARED, SPECIFIC), sources, truths, args, part=part
-        )
-        by_model(f"RJSNMF+KM, {part} only", model, sources, truths, args, part=part, **strength)
+    parts = clustering.PARTS
+    by_model("JSNMF+KM", js.JSNMF(SHARED, SPECIFIC), sources, truths, args, parts=parts)
+    by_model(
+        "RJSNMF+KM",
+        RJSNMF(SHARED, SPECIFIC),
+        sources,
+        truths,
+        args,
+        parts=parts,
+        coherence=[args.strength],
+    )
+    by_labels("LSSMTC", truths, args, lambda key: lssmtc(sources, 2, key=key).labels)
+    methods = {
+        "KM": baselines.kmeans,
+        "PCA+KM": functools.partial(baselines.pca_kmeans, rank=30),
+        "NCut": baselines.normalised_cut,
+        "ASI": baselines.asi,
+    }
+    for name, method in methods.items():
+        for prefix, together in (("", False), ("Aug-", True)):
+            call = functools.partial(method, sources, 2, augmented=together)
+            by_labels(prefix + name, truths, args, lambda key, call=call: call(key=key))
 
 
 def choices(args):
-    """One thing changed at a time, from tf-idf, square roots, random start, a = 10."""
+    """One thing changed at a time, from tf-idf, square roots, random start and the paper's a."""
     model, plain = RJSNMF(SHARED, SPECIFIC), js.JSNMF(SHARED, SPECIFIC)
+    strength = {"coherence": [args.strength]}
     heading()
     for name, weighting in (
         ("tf-idf", {}),
@@ -161,31 +154,15 @@ def choices(args):
         ("tf-idf, one idf for both", {"idf": "pooled"}),
     ):
         sources, truths = read(**weighting)
-        for scale in clustering.SCALES if name == "tf-idf" else ("hellinger",):
-            nmf_alone(f"NMF: {name}, {scale}", sources, truths, args, scale)
-            by_model(f"JSNMF: {name}, {scale}", plain, sources, truths, args, scale)
-            by_model(
-                f"RJSNMF: {name}, {scale}",
-                model,
-                sources,
-                truths,
-                args,
-                scale,
-                coherence=[args.strength],
-            )
+        scales = clustering.SCALES if name == "tf-idf" else ("hellinger",)
+        nmf_alone(f"NMF: {name}", sources, truths, args, scales)
+        by_model(f"JSNMF: {name}", plain, sources, truths, args, scales)
+        by_model(f"RJSNMF: {name}", model, sources, truths, args, scales, **strength)
     sources, truths = read()
-    for strength in (0.1, 1.0, 100.0, 1000.0):
-        by_model(f"RJSNMF: a = {strength:g}", model, sources, truths, args, coherence=[strength])
+    for other in (0.1, 1.0, 100.0, 1000.0):
+        by_model(f"RJSNMF: a = {other:g}", model, sources, truths, args, coherence=[other])
     by_model("JSNMF: start NNDSVDar", plain, sources, truths, args, init="nndsvdar")
-    by_model(
-        "RJSNMF: start NNDSVDar",
-        model,
-        sources,
-        truths,
-        args,
-        init="nndsvdar",
-        coherence=[args.strength],
-    )
+    by_model("RJSNMF: start NNDSVDar", model, sources, truths, args, init="nndsvdar", **strength)
 
 
 if __name__ == "__main__":

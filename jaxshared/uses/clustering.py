@@ -15,9 +15,10 @@ from sklearn.cluster import KMeans
 from sklearn.preprocessing import normalize
 
 from jaxshared import metrics
-from jaxshared.uses.columns import part_columns, unit_bases
+from jaxshared.uses.columns import PARTS, part_columns, unit_bases
 
 __all__ = [
+    "PARTS",
     "SCALES",
     "CommonCategories",
     "cluster",
@@ -56,7 +57,8 @@ def scale_coefs(coefs, scale="hellinger"):
     - ``"hellinger"``: square roots, then norm one: distances between the distributions that samples
       have over components, in which no single large coefficient decides.
 
-    A sample without coefficients stays at zero.
+    A sample without coefficients stays at zero. Of a single column, norm one leaves nothing but
+    ones: use ``"raw"`` there.
 
     >>> scale_coefs(np.array([[9.0, 16.0], [0.0, 0.0]])).tolist()
     [[0.6, 0.8], [0.0, 0.0]]
