@@ -166,7 +166,11 @@ def advance(model, loops, sources, hyper, tol, solver, check_every, until):
     return jax.vmap(one)(loops)
 
 
-@functools.partial(jax.jit, static_argnums=0)
 def finish(model, loops, sources, hyper):
-    """The results of a batch of loops."""
+    """The results of a batch of loops, by one program for all solvers."""
+    return _finish_batch(model, loops._replace(state=None), sources, hyper)
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _finish_batch(model, loops, sources, hyper):
     return jax.vmap(lambda loop: _finish(model, loop, sources, hyper))(loops)

@@ -54,7 +54,8 @@ def load(path):
     FileNotFoundError: [Errno 2] No such file or directory: 'nowhere.npz'
     """
     try:
-        with np.load(path, allow_pickle=False) as file:
+        # Opened here, because np.load leaves a file that it cannot read open.
+        with open(path, "rb") as raw, np.load(raw, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
         header = json.loads(str(arrays["header"]))
         if header["format"] > FORMAT:

@@ -151,12 +151,16 @@ def test_single_precision_is_near_double(name):
             model, params, sources, hyper = setting(name)
             # Starts differ between types, so both begin from the single precision one.
             if double:
-                params = jax.tree.map(lambda a, b: jnp.asarray(np.asarray(a), b.dtype), start, params)
+                params = jax.tree.map(
+                    lambda a, b: jnp.asarray(np.asarray(a), b.dtype), start, params
+                )
             start = params
             result = js.solve(
                 model, params, sources, hyper, solver=js.HALS(), max_steps=30, tol=None
             )
-            assert jax.tree.leaves(result.params)[0].dtype == (jnp.float64 if double else jnp.float32)
+            assert jax.tree.leaves(result.params)[0].dtype == (
+                jnp.float64 if double else jnp.float32
+            )
             values.append(float(result.objective))
     # Thirty steps amplify single-precision rounding of 1e-7; the objective is flat there.
     assert values[0] == pytest.approx(values[1], rel=1e-3)
