@@ -1,12 +1,14 @@
 """The shared-basis family: cost of a sweep, growth, many ranks at once, and outside libraries.
 
-``python -m benchmarks.shared [workload ...]``; each workload runs in a process of its own. pyliger and
-cmfrec are compared where the environment variables JAXSHARED_PYLIGER and JAXSHARED_CMFREC name a Python
-that can import them (each lives in an environment of its own), and skipped with a word elsewhere.
+``python -m benchmarks.shared [workload ...]``; each workload runs in a process of its own. pyliger
+and cmfrec are compared where the variables JAXSHARED_PYLIGER and JAXSHARED_CMFREC name a
+Python that can import them (each lives in an environment of its own), and skipped with a word
+elsewhere.
 """
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import subprocess
@@ -96,13 +98,13 @@ def sweep_rows(matrices, kind, peer, against=None):
         alone.append(best_of(lambda: bare(both, sources, steps), 1) / STEPS)
         theirs.append(best_of(transcription, 1))
     ours, alone, theirs = min(ours), min(alone), min(theirs)
-    common = dict(
-        workload=f"JSNMF {kind} sweep 3740 x (14113, 7493)",
-        ours="Multiplicative",
-        seconds=ours,
-        compile_seconds=compiling,
-        peak_mib=peak_mib(),
-    )
+    common = {
+        "workload": f"JSNMF {kind} sweep 3740 x (14113, 7493)",
+        "ours": "Multiplicative",
+        "seconds": ours,
+        "compile_seconds": compiling,
+        "peak_mib": peak_mib(),
+    }
     yield Row(**common, peer=peer, peer_seconds=theirs)
     yield Row(
         **common,
@@ -162,7 +164,7 @@ def lanes():
     """K = 0 to 15 with 8 restarts in one compiled call, against the same fits one by one."""
     rng = np.random.default_rng(0)
     sources = js.as_sources(tuple(rng.random((300, 12)) @ rng.random((12, n)) for n in (250, 200)))
-    key, options = jax.random.key(0), dict(max_steps=200, tol=0.0)
+    key, options = jax.random.key(0), {"max_steps": 200, "tol": 0.0}
 
     def together():
         grid = js.sweep(
@@ -237,7 +239,7 @@ print(json.dumps([seconds, sum(errors)]))
 
 
 def outside(variable, script, **arrays):
-    """What ``script`` prints, run by the Python that ``variable`` names; None where there is none."""
+    """What ``script`` prints when the Python that ``variable`` names runs it; None without one."""
     python = os.environ.get(variable)
     if not python:
         print(f"skipped: set {variable} to a Python that has the library")
@@ -268,22 +270,22 @@ def inmf():
     params = model.init(jax.random.key(0), sources)
     objective = jax.jit(model.objective)
     for solver in (js.HALS(), js.Accelerated()):
-        run = stepper(model, solver)
-        program, compiling = compiled(run, params, sources, hyper, jnp.int32(1))
-        after = lambda n, program=program: float(  # noqa: E731
-            objective(program(params, sources, hyper, jnp.int32(n)), sources, hyper)
-        )
+        program, compiling = compiled(stepper(model, solver), params, sources, hyper, jnp.int32(1))
+
+        def after(steps, program=program):
+            end = program(params, sources, hyper, jnp.int32(steps))
+            return float(objective(end, sources, hyper))
+
         steps, note = 30, f"objective {after(30):.6g} after 30 steps"
         if peer is not None:
-            steps = next(
-                (n for n in (*range(5, 100, 5), *range(100, 1000, 50)) if after(n) <= peer[1]), 1000
-            )
+            tries = (*range(5, 100, 5), *range(100, 1000, 50))
+            steps = next((n for n in tries if after(n) <= peer[1]), 1000)
             note = f"objective {after(steps):.6g}, pyliger's {peer[1]:.6g}"
-        seconds = best_of(lambda: program(params, sources, hyper, jnp.int32(steps)))
+        run = functools.partial(program, params, sources, hyper, jnp.int32(steps))
         yield Row(
             workload="INMF dense 2000 x (3000, 3000) rank 20",
             ours=f"{type(solver).__name__}, {steps} steps",
-            seconds=seconds,
+            seconds=best_of(run),
             peer="" if peer is None else "pyliger ANLS x 30",
             peer_seconds=None if peer is None else peer[0],
             compile_seconds=compiling,

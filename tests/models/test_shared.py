@@ -292,12 +292,12 @@ def test_jsnmf_of_one_source_points_to_nmf():
 
 
 @pytest.mark.parametrize("kind", [js.JSNMF, RJSNMF], ids=str)
-def test_every_lane_of_a_sweep_over_the_shared_rank_is_the_fit_of_its_own_model(kind, pair, x64):
-    solver, options = js.Multiplicative(), {"restarts": 2, "max_steps": 40}
-    ranks = (0, 3)
-    grid = js.sweep(kind(0, (2, 3)), pair, key=KEY, shared=ranks, solver=solver, **options)
-    for shared in ranks:
-        alone = js.fit(kind(shared, (2, 3)), pair, key=KEY, solver=solver, **options)
-        best = grid.best(shared=shared)
+def test_a_sweep_from_nothing_to_everything_shared_equals_the_fits_of_its_models(kind, pair, x64):
+    options = {"solver": js.Multiplicative(), "restarts": 2, "max_steps": 40}
+    points = [{"shared": k, "specific": (3 - k, 4 - k)} for k in (0, 3)]
+    grid = js.sweep(kind(0, (3, 4)), pair, key=KEY, points=points, **options)
+    for point in points:
+        alone = js.fit(kind(**point), pair, key=KEY, **options)
+        best = grid.best(**point)
         np.testing.assert_allclose(best.objective, alone.objective, rtol=1e-9)
         close(best.params, alone.params, 1e-6)
