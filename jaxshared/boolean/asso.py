@@ -56,6 +56,8 @@ def asso(source, rank, *, weights=None, threshold=0.5, strict=False):
     rank = check_rank(rank, "rank")
     weights = _element_weights(weights, source.shape)
     lanes = greedy(source, rank, weights, None, check_thresholds(threshold), strict)
+    if len(lanes) == 1:
+        return lanes[0]
     return lanes[int(np.argmin([_error(source, weights, lane) for lane in lanes]))]
 
 
@@ -104,21 +106,28 @@ def _covered(factors, shape):
     return covered
 
 
-def greedy(source, rank, weights, covered, thresholds, strict=False):
+def greedy(source, rank, weights, covered, thresholds, strict=False, parts=()):
     """Asso from cells that are already ``covered`` (None: none), once per threshold.
 
-    The first columns of a factorisation are the factorisation of smaller rank, so one call serves
-    every rank up to ``rank``.
+    ``parts``: further matrices of the same features whose confidences give candidates too. The
+    first columns of a factorisation are the factorisation of smaller rank, so one call serves every
+    rank up to ``rank``.
     """
     features, samples = source.shape
-    if 5 * features * (features + samples) > MAX_BYTES:
+    need = 5 * (1 + len(parts)) * features * (features + samples)
+    if need > MAX_BYTES:
         raise ValueError(
             f"a source of shape {source.shape} has {features} candidate columns and would need "
-            f"{5 * features * (features + samples) / 2**30:.0f} GiB: keep the commonest features."
+            f"{need / 2**30:.0f} GiB: keep the commonest features."
         )
-    # Candidates are (features, candidates), scores (samples, candidates).
-    first = _first_scores(source, weights, covered, thresholds, strict)
-    return [_pick(source, rank, weights, covered, *lane) for lane in first]
+    # Per threshold, candidates (features, candidates) and their scores (samples, candidates).
+    first = zip(
+        *(
+            _first_scores(source, part, weights, covered, thresholds, strict)
+            for part in (source, *parts)
+        )
+    )
+    return [_pick(source, rank, weights, covered, *map(np.hstack, zip(*lane))) for lane in first]
 
 
 def cutoffs(support, threshold, strict):
@@ -137,56 +146,59 @@ def cutoffs(support, threshold, strict):
     return np.maximum(least, 1)
 
 
-def _first_scores(source, weights, covered, thresholds, strict):
-    """Candidates and scores of the first round per threshold, by sparse or by dense products."""
+def _first_scores(source, part, weights, covered, thresholds, strict):
+    """Candidates from ``part`` and their scores before the first round, for each threshold."""
     features, samples = source.shape
-    support = source.sum(1)
+    support = part.sum(1)
     cuts = [cutoffs(support, t, strict) for t in thresholds]
     dense_ops = float(features) * features * samples
     sparse_ops = float(np.sum(source.sum(0, dtype=float) ** 2))
-    # Weights that differ inside a sample make the matrix of signed weights dense.
-    plain = weights.shape[0] == 1
-    if dense_ops < SMALL or (plain and sparse_ops * SPARSE_COST < dense_ops):
-        return _first_on_host(source, weights, covered, cuts)
-    return _first_on_device(source, weights, covered, cuts)
+    if dense_ops < SMALL:
+        return _first_on_host(source, part, weights, covered, cuts)
+    # Weights that differ inside a sample would make the sparse products dense.
+    if weights.shape[0] == 1 and sparse_ops * SPARSE_COST < dense_ops:
+        return _first_sparse(source, part, weights, covered, cuts)
+    return _first_on_device(source, part, weights, covered, cuts)
 
 
-def _first_on_host(source, weights, covered, cuts):
-    x = scipy.sparse.csr_array(source, dtype=np.float32)
-    common = (x @ x.T).toarray()
-    ones = source if covered is None else source & ~covered
-    ones_t = scipy.sparse.csr_array(ones.T, dtype=np.float32)
-    blocked = None if covered is None else scipy.sparse.csr_array(covered.T, dtype=np.float32)
+def _first_on_host(source, part, weights, covered, cuts):
+    x = part.astype(np.float32)
+    common, signed = x @ x.T, _signed(source, weights, covered)
     for cut in cuts:
         candidates = common >= cut  # common is symmetric: column c is what candidate c holds
+        yield candidates, signed.T @ candidates.astype(np.float32)
+
+
+def _first_sparse(source, part, weights, covered, cuts):
+    x = scipy.sparse.csr_array(part, dtype=np.float32)
+    common = (x @ x.T).toarray()
+    ones = source if covered is None else source & ~covered
+    ones = scipy.sparse.csr_array(ones.T, dtype=np.float32)
+    blocked = None if covered is None else scipy.sparse.csr_array(covered.T, dtype=np.float32)
+    for cut in cuts:
+        candidates = common >= cut
         sparse = scipy.sparse.csr_array(candidates, dtype=np.float32)
-        if weights.shape[0] == 1:
-            # 2 x - 1 over uncovered cells = 2 (x uncovered) - 1 + covered: all sparse but the
-            # constant
-            scores = 2 * (ones_t @ sparse).toarray() - candidates.sum(0, dtype=np.float32)
-            if blocked is not None:
-                scores += (blocked @ sparse).toarray()
-            scores *= weights.T
-        else:
-            scores = np.ascontiguousarray((sparse.T @ _signed(source, weights, covered)).T)
+        # On uncovered cells 2 x - 1 is 2 (x uncovered) - 1 + covered: sparse, but for the constant.
+        scores = 2 * (ones @ sparse).toarray() - candidates.sum(0, dtype=np.float32)
+        if blocked is not None:
+            scores += (blocked @ sparse).toarray()
+        scores *= weights.T
         yield candidates, scores
 
 
-def _first_on_device(source, weights, covered, cuts):
+def _first_on_device(source, part, weights, covered, cuts):
     signed = _signed(source, weights, covered)
     # As many thresholds at once as fit beside one another.
     lanes = max(1, int(MAX_BYTES // (8 * source.shape[0] * sum(source.shape))))
     for start in range(0, len(cuts), lanes):
         batch = np.stack(cuts[start : start + lanes]).astype(np.float32)
-        candidates, scores = _score_thresholds(source, signed, batch)
-        for lane in zip(np.asarray(candidates), np.asarray(scores)):
-            # What JAX returns may not be written to, and scores are updated in place.
-            yield lane[0], lane[1].copy()
+        candidates, scores = _score_thresholds(part, signed, batch)
+        yield from zip(np.asarray(candidates), np.asarray(scores))
 
 
 @jax.jit
-def _score_thresholds(source, signed, cuts):
-    x = source.astype(jnp.float32)
+def _score_thresholds(part, signed, cuts):
+    x = part.astype(jnp.float32)
     common = x @ x.T  # exact: counts of samples stay far below 2^24
 
     def one(cut):
@@ -209,7 +221,7 @@ def _pick(source, rank, weights, covered, candidates, scores):
     weights = np.broadcast_to(weights, source.shape)
     factors = Factors(np.zeros((features, rank), bool), np.zeros((samples, rank), bool))
     gains = _positive_sum(scores)
-    for column in range(min(rank, features)):
+    for column in range(min(rank, len(gains))):
         best = int(np.argmax(gains))
         if gains[best] <= 0:
             break

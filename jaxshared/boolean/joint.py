@@ -25,6 +25,7 @@ __all__ = [
     "METHODS",
     "Solution",
     "concat_asso",
+    "concat_factors",
     "concatenate",
     "dominated",
     "join",
@@ -36,15 +37,25 @@ __all__ = [
 ]
 
 
-def concat_asso(sources, shared, specific, *, weights=None, threshold=0.5, max_steps=100):
+def concat_asso(
+    sources, shared, specific, *, weights=None, threshold=0.5, max_steps=100, candidates="all"
+):
     """Algorithm 1: Asso with all ``shared + sum(specific)`` factors on the concatenated sources.
 
     A factor used by one source alone becomes specific to it, every other one shared: the ranks that
-    come back are the data's choice, not the ones asked for. See :func:`shared_asso` for the
-    arguments.
+    come back are the data's choice, not the ones asked for. ``candidates``: "joint" takes them from
+    the confidences in the concatenation alone; "all" also from those in each source, without which
+    what belongs to one source drowns in the others. The rest is as in :func:`shared_asso`.
     """
     return solve_joint(
-        "concat_asso", sources, shared, specific, weights, threshold, max_steps=max_steps
+        "concat_asso",
+        sources,
+        shared,
+        specific,
+        weights,
+        threshold,
+        max_steps=max_steps,
+        candidates=candidates,
     ).params
 
 
@@ -119,10 +130,18 @@ def _check_specific(specific, sources):
     return specific
 
 
-def _start_concat(sources, shared, specific, weights, thresholds):
-    joined, cells = concatenate(sources, weights)
-    lanes = greedy(joined, shared + sum(specific), cells, None, thresholds)
+def _start_concat(sources, shared, specific, weights, thresholds, candidates="all"):
+    lanes = concat_factors(sources, shared + sum(specific), weights, thresholds, candidates)
     return [split_factors(lane, sources) for lane in lanes]
+
+
+def concat_factors(sources, rank, weights, thresholds, candidates="all"):
+    """Asso on the concatenated sources, as :class:`Factors` for each threshold."""
+    if candidates not in ("all", "joint"):
+        raise ValueError(f"candidates is {candidates!r}: use 'all' or 'joint'.")
+    joined, cells = concatenate(sources, weights)
+    parts = sources if candidates == "all" and len(sources) > 1 else ()
+    return greedy(joined, rank, cells, None, thresholds, parts=parts)
 
 
 def split_factors(factors, sources):

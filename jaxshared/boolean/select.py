@@ -118,9 +118,8 @@ def _grid(shared, specific, num_sources):
 def _lanes(method, sources, grid, weights, threshold, mining):
     """Unflipped factors for every combination of the grid."""
     if method == "concat_asso":
-        joined, cells = joint.concatenate(sources, weights)
         totals = sorted({k + sum(own) for k, own in grid})
-        (most,) = greedy(joined, totals[-1], cells, None, (threshold,))
+        (most,) = joint.concat_factors(sources, totals[-1], weights, (threshold,))
         prefixes = [Factors(*(z[:, :total] for z in most)) for total in totals]
         params = [joint.split_factors(prefix, sources) for prefix in prefixes]
         return [_Lane(method, threshold, p) for p in params]

@@ -13,7 +13,7 @@ from jaxshared.boolean import (
     update_factors,
     weighted_error,
 )
-from jaxshared.boolean.asso import _first_on_device, _first_on_host, cutoffs
+from jaxshared.boolean.asso import _first_on_device, _first_on_host, _first_sparse, cutoffs
 from jaxshared.boolean.flip import flip_all
 from tests.reference import boolean as brute
 
@@ -36,8 +36,9 @@ def test_cover_of_all_tiny_sources_on_host_and_device():
         cuts = [cutoffs(source.sum(1), 0.5, False)]
         for weights in (np.float32([[1, 2, 3]]), cells):
             full = np.broadcast_to(weights, (3, 3))
-            for first in (_first_on_host, _first_on_device):
-                ((candidates, scores),) = first(source, weights, covered, cuts)
+            ways = [_first_on_host, _first_on_device] + [_first_sparse] * (len(weights) == 1)
+            for first in ways:
+                ((candidates, scores),) = first(source, source, weights, covered, cuts)
                 wanted = [
                     [brute.cover(source, full, covered, c, j) for c in candidates.T]
                     for j in range(3)

@@ -63,6 +63,20 @@ def test_shared_and_dominated_keep_the_ranks_and_concat_chooses_them(key):
     assert all(z[:, :shared].any(0).all() for z in params.coefs)  # two sources use each shared one
 
 
+def test_candidates_of_each_source_find_what_drowns_in_the_concatenation():
+    # Feature 0 implies 1 in the second source alone, which is too small to count in the whole.
+    x = np.array([[1] * 8, [0] * 8], bool)
+    y = np.array([[1, 1, 0], [1, 1, 0]], bool)
+    found = [
+        boolean.concat_asso((x, y), 2, (0, 0), candidates=kind, max_steps=0)
+        for kind in ("joint", "all")
+    ]
+    wrong = [float(boolean.weighted_error(p, (x, y), np.ones(2))) for p in found]
+    assert wrong[1] <= wrong[0]
+    with pytest.raises(ValueError, match="candidates is 'some'"):
+        boolean.concat_asso((x, y), 2, (0, 0), candidates="some")
+
+
 def test_regrouping_moves_a_factor_to_the_only_source_that_uses_it():
     x = np.ones((2, 2), bool)
     one = np.ones((2, 1), bool)
@@ -91,16 +105,17 @@ def test_several_thresholds_keep_the_best(key):
     assert best.history[-1] == min(s.history[-1] for s in joint)
 
 
-def test_thresholds_vmapped_on_the_device_equal_the_host(key, monkeypatch):
+def test_thresholds_vmapped_on_the_device_and_sparse_products_equal_the_host(key, monkeypatch):
     (source,) = planted(key, samples=(60,), shared=6, specific=(0,)).sources
     host = [boolean.asso(source, 6, threshold=t) for t in THRESHOLDS]
     monkeypatch.setattr(ASSO, "SMALL", 0)
-    monkeypatch.setattr(ASSO, "SPARSE_COST", np.inf)
     weights = np.ones((1, 1), np.float32)
-    device = ASSO.greedy(source, 6, weights, None, THRESHOLDS)
-    for a, b in zip(host, device, strict=True):
-        np.testing.assert_array_equal(a.basis, b.basis)
-        np.testing.assert_array_equal(a.coef, b.coef)
+    for cost in (np.inf, 0):  # everything dense on the device, then everything sparse
+        monkeypatch.setattr(ASSO, "SPARSE_COST", cost)
+        other = ASSO.greedy(source, 6, weights, None, THRESHOLDS)
+        for a, b in zip(host, other, strict=True):
+            np.testing.assert_array_equal(a.basis, b.basis)
+            np.testing.assert_array_equal(a.coef, b.coef)
 
 
 def test_a_confidence_equal_to_the_threshold_is_in_unless_strict():
