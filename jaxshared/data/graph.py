@@ -22,8 +22,8 @@ __all__ = [
     "Graph",
     "as_graph",
     "check_graphs",
+    "graph_halves",
     "laplacian",
-    "lazy_halves",
     "neighbour_graph",
     "roughness",
 ]
@@ -166,16 +166,11 @@ def roughness(graph, coef):
     >>> roughness(graph, jnp.array([[1.0, 5.0], [4.0, 5.0]])).tolist()
     [18.0, 0.0]
     """
-    ahead, behind = lazy_halves(graph, coef)
+    ahead, behind = graph_halves(graph, coef)
     # A sum of squares, but its two halves are rounded apart.
     return jnp.maximum(jnp.sum(coef * ahead, axis=0) - jnp.sum(coef * behind, axis=0), 0)
 
 
-def lazy_halves(graph, coef):
-    """The product of the Laplacian and ``coef`` as the pair (2 D, D + G).
-
-    D + G is positive semidefinite and G alone is not: only with the first does the multiplicative
-    rule never raise the objective. Loops at all samples make it so and leave the Laplacian alone.
-    """
-    weighed = graph.degrees[:, None] * coef
-    return 2 * weighed, weighed + graph.weights @ coef
+def graph_halves(graph, coef):
+    """The product of the Laplacian and ``coef`` as the non-negative pair (D coef, G coef)."""
+    return graph.degrees[:, None] * coef, graph.weights @ coef

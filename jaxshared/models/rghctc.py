@@ -21,7 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxshared.base import Constraint, Model, Quadratic
-from jaxshared.data.graph import check_graphs, lazy_halves, roughness
+from jaxshared.data.graph import check_graphs, graph_halves, roughness
 from jaxshared.data.sources import as_source, gram_error, squared_error, squared_norm
 from jaxshared.data.sparse import Sparse
 from jaxshared.models import start
@@ -191,7 +191,7 @@ class RGHCTC(Model):
             return None, 0.0
 
         def couple(coef):
-            pairs = [lazy_halves(graph, coef) for _, graph in present]
+            pairs = [graph_halves(graph, coef) for _, graph in present]
             return tuple(
                 sum(2 * alpha * scale * pair[half] for (alpha, _), pair in zip(present, pairs))
                 for half in (0, 1)
