@@ -228,12 +228,17 @@ def _axis(text):
 
 
 def main(arguments=None):
-    """Run one command; returns the exit code."""
-    arguments = sys.argv[1:] if arguments is None else list(arguments)
+    """Run one command; returns the exit code.
+
+    Given ``arguments``, it is a plain function; as a command it also keeps compiled programs and
+    takes ``kill`` for Ctrl-C, which are the process's business.
+    """
+    if arguments is None:
+        arguments = sys.argv[1:]
+        signal.signal(signal.SIGTERM, _stop)
+        _use_compilation_cache()
     args = parser().parse_args(arguments)
-    args.again = arguments
-    signal.signal(signal.SIGTERM, _stop)
-    _use_compilation_cache()
+    args.again = list(arguments)
     function = {
         "demo": commands.demo,
         "fit": commands.fit_files,

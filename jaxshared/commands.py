@@ -8,12 +8,15 @@ import os
 import shlex
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from jaxshared import report
+from jaxshared.boolean import JSBMF
 from jaxshared.data.files import read_lines
 from jaxshared.fit import fit, restart_keys
 from jaxshared.inputs import build_model, model_class, read_inputs, sweep_points
+from jaxshared.models.jsnmf import JSNMF
 from jaxshared.runs import draft_folder, file_marks, fit_durably, open_run, read_settings
 from jaxshared.solvers import HALS, Accelerated, Multiplicative, ProjectedGradient
 from jaxshared.store import load, save
@@ -73,12 +76,17 @@ def fit_files(args):
 
 def _write_factors(draft, model, result, inputs, args):
     """factors.npz, components.csv, clusters.csv if asked for, and report.html."""
+    summary = inputs.summary()
     arrays = {
         jax.tree_util.keystr(path).strip(".[]").replace("[", "_"): np.asarray(leaf)
         for path, leaf in jax.tree.leaves_with_path(result.params)
     }
     np.savez(os.path.join(draft, "factors.npz"), **arrays)
     named = {"vocabulary": inputs.vocabulary, "names": inputs.names}
+    if isinstance(model, JSBMF):  # sets of features: shown like other bases, but without energies
+        model = JSNMF(model.shared, model.specific)
+        params = jax.tree.map(lambda z: z.astype(jnp.float32), result.params)
+        result, inputs = result._replace(params=params), inputs._replace(sources=None)
     rows = factors(model, result, inputs.sources, **named, top=args.top).table()
     rows = [{**row, "terms": " ".join(map(str, row["terms"]))} for row in rows]
     _write_csv(os.path.join(draft, "components.csv"), rows)
@@ -95,7 +103,7 @@ def _write_factors(draft, model, result, inputs, args):
         if inputs.labels:
             found = {"all coefficients": labels}
             sections.append(report.cluster_section(inputs.labels, found, names=inputs.names))
-    lead = f"{inputs.summary()}. The same again: {_again(args)}"
+    lead = f"{summary}. The same again: {_again(args)}"
     report.write(os.path.join(draft, "report.html"), str(model), sections, lead=lead)
 
 
@@ -120,7 +128,7 @@ def sweep_files(args):
             with draft_folder(args.output) as draft:
                 _write_csv(os.path.join(draft, os.path.basename(path)), lanes)
         rows += _read_csv(path)
-    rows.sort(key=lambda row: [str(row[name]).zfill(12) for name in points[0]])
+    rows.sort(key=lambda row: [(isinstance(row[n], str), row[n]) for n in points[0]])
     with draft_folder(args.output) as draft:
         _write_csv(os.path.join(draft, "table.csv"), rows)
         sections = report.sweep_sections(rows)

@@ -1,0 +1,242 @@
+"""The command line: results in one folder, one-line errors, runs that go on after being stopped."""
+
+import csv
+import json
+import os
+import subprocess
+import sys
+
+import jax
+import numpy as np
+import pytest
+import scipy.sparse
+
+import jaxshared as js
+from jaxshared import cli, runs
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    """Two small sources, terms and labels; the working folder is the one they are in."""
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    parts = np.kron(np.eye(3), np.ones((4, 1)))
+    np.save("x.npy", parts[:, :2] @ rng.gamma(1.0, size=(2, 12)) + 0.01)
+    np.save("y.npy", parts[:, 1:] @ rng.gamma(1.0, size=(2, 9)) + 0.01)
+    (tmp_path / "terms.txt").write_text("\n".join(f"term{i}" for i in range(12)))
+    (tmp_path / "lx.txt").write_text("\n".join("ab"[i % 2] for i in range(12)))
+    (tmp_path / "ly.txt").write_text("\n".join("ab"[i % 2] for i in range(9)))
+    return tmp_path
+
+
+FIT = ["fit", "x.npy", "y.npy", "--shared", "1", "--specific", "1", "--max-steps", "40", "-q"]
+
+
+def test_a_fit_leaves_factors_table_report_and_settings(files, capsys):
+    named = ["--vocabulary", "terms.txt", "--labels", "lx.txt", "ly.txt", "-o", "out"]
+    assert cli.main([*FIT, *named]) == 0
+    names = {
+        "result.npz",
+        "factors.npz",
+        "components.csv",
+        "clusters.csv",
+        "report.html",
+        "settings.json",
+    }
+    assert set(os.listdir("out")) == names
+    result, model = js.load("out/result.npz")
+    assert model == js.JSNMF(1, (1, 1))
+    with np.load("out/factors.npz") as arrays:
+        assert sorted(arrays.files) == ["bases_0", "bases_1", "bases_2", "coefs_0", "coefs_1"]
+        np.testing.assert_array_equal(arrays["bases_0"], result.params.bases[0])
+    with open("out/components.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["component"] for row in rows] == ["shared 0", "x 0", "y 0"]
+    assert rows[0]["terms"].startswith("term")
+    settings = json.loads((files / "out" / "settings.json").read_text())
+    assert settings["seed"] == 0 and settings["again"][:3] == ["fit", "x.npy", "y.npy"]
+
+    # the same again is refused politely; what it found can be searched and shown again
+    assert cli.main([*FIT, *named]) == 0
+    assert "already finished" in capsys.readouterr().out
+    assert cli.main(["retrieve", "out", "--query", "term5", "--query", "zebra", "--top", "2"]) == 0
+    shown = capsys.readouterr().out
+    assert shown.count("\n") == 4 and "zebra: no term of the vocabulary" in shown
+    assert cli.main(["report", "out", "--names", "first,second"]) == 0
+    assert "energy of first" in (files / "out" / "report.html").read_text()
+
+
+def test_a_stopped_fit_goes_on_to_the_same_result(files, monkeypatch):
+    long = [*FIT, "--tol", "0", "--restarts", "2", "--max-steps", "60"]
+    long += ["--solver", "multiplicative"]  # slow: it is not done when it is stopped
+    assert cli.main([*long, "-o", "whole"]) == 0
+    real, calls = runs.advance, []
+
+    def stopped(*args):
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        calls.append(1)
+        return real(*args)
+
+    monkeypatch.setattr(runs, "advance", stopped)
+    monkeypatch.setattr(runs, "CHUNK_SECONDS", 0.0)
+    assert cli.main([*long, "-o", "parts"]) == 130
+    assert sorted(os.listdir("parts")) == ["checkpoint.npz", "settings.json"]
+    monkeypatch.setattr(runs, "advance", real)
+    assert cli.main([*long, "-o", "parts"]) == 0
+    assert "checkpoint.npz" not in os.listdir("parts")
+    whole, parts = js.load("whole/result.npz")[0], js.load("parts/result.npz")[0]
+    assert int(parts.num_steps) == int(whole.num_steps) > 30
+    for a, b in zip(jax.tree.leaves(whole.params), jax.tree.leaves(parts.params)):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_a_folder_of_another_run_is_refused(files, capsys):
+    os.makedirs("out")
+    (files / "out" / "settings.json").write_text('{"command": "fit", "seed": 7}')
+    assert cli.main([*FIT, "-o", "out"]) == 2
+    line = capsys.readouterr().err
+    assert "holds a run with other settings" in line and "seed" in line and line.count("\n") == 1
+
+
+def test_a_damaged_checkpoint_is_named(files, capsys):
+    assert cli.main([*FIT, "-o", "out"]) == 0
+    os.remove("out/result.npz")
+    (files / "out" / "checkpoint.npz").write_bytes(b"half")
+    assert cli.main([*FIT, "-o", "out"]) == 2
+    assert "checkpoint.npz is damaged" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["fit", "gone.npy", "--rank", "2"], "gone.npy does not exist"),
+        (
+            ["fit", "x.npy", "wide.npy", "--shared", "1", "--specific", "1"],
+            "wide.npy has 9 features",
+        ),
+        (
+            ["fit", "turned.npy", "y.npy", "--shared", "1", "--specific", "1"],
+            "need the same features",
+        ),
+        (["fit", "minus.npy", "--rank", "2"], "minus.npy has 1 negative entry (first at [1, 0]"),
+        (["fit", "nan.npy", "--rank", "2"], "nan.npy has 1 non-finite entry"),
+        (["fit", "x.npy"], "--model nmf needs --rank"),
+        (["fit", "x.npy", "y.npy", "--shared", "1"], "needs --shared K and --specific"),
+        (["fit", "x.npy", "--rank", "2", "--vocabulary", "lx.txt", "--set", "weight=1"], "weight"),
+        (["sweep", "x.npy", "--rank", "1,2", "--vary", "wrong=1,2"], "wrong"),
+        (["retrieve", "nowhere", "--query", "a"], "nowhere holds no run"),
+    ],
+)
+def test_wrong_input_gives_one_line_and_no_result(files, capsys, arguments, message):
+    np.save("wide.npy", np.ones((9, 4)))
+    np.save("turned.npy", np.ones((9, 12)))
+    np.save("minus.npy", np.array([[1.0], [-2.0]]))
+    np.save("nan.npy", np.array([[1.0], [np.nan]]))
+    extra = [] if arguments[0] == "retrieve" else ["-o", "out", "-q"]
+    assert cli.main([*arguments, *extra]) == 2
+    line = capsys.readouterr().err
+    assert message in line and line.count("\n") == 1 and line.startswith("jaxshared: ")
+    left = os.listdir("out") if os.path.exists("out") else []
+    assert set(left) <= {"settings.json"}
+
+
+@pytest.mark.parametrize("arguments", [[], ["fits"], ["fit", "x.npy", "--rank", "two"]])
+def test_wrong_arguments_give_one_line_and_code_2(files, capsys, arguments):
+    with pytest.raises(SystemExit) as caught:
+        cli.main(arguments)
+    assert caught.value.code == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+@pytest.mark.parametrize("command", ["", "demo", "fit", "sweep", "verify", "retrieve", "report"])
+def test_help_teaches_by_example(capsys, command):
+    with pytest.raises(SystemExit) as caught:
+        cli.main([*command.split(), "--help"])
+    shown = capsys.readouterr().out
+    assert caught.value.code == 0
+    assert command in ("demo", "report") or f"jaxshared {command}".strip() in shown
+
+
+def test_a_full_disk_leaves_no_half_result(files, capsys, monkeypatch):
+    real = np.savez
+
+    def full(file, *arrays, **named):
+        real(file, *arrays, **named)
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(np, "savez", full)
+    assert cli.main([*FIT, "-o", "out"]) == 1
+    line = capsys.readouterr().err
+    assert "the disk of out is full: no result was written" in line and line.count("\n") == 1
+    assert os.listdir("out") == ["settings.json"]
+
+
+def test_a_sweep_writes_a_table_and_goes_on_restart_by_restart(files, monkeypatch):
+    command = ["sweep", "x.npy", "y.npy", "--shared", "0:2", "--total", "2", "--restarts", "2"]
+    command += ["--max-steps", "20", "-q", "-o", "out"]
+    from jaxshared import commands
+
+    real, calls = commands.sweep, []
+
+    def stopped(*args, **options):
+        if calls:
+            raise KeyboardInterrupt
+        calls.append(1)
+        return real(*args, **options)
+
+    monkeypatch.setattr(commands, "sweep", stopped)
+    assert cli.main(command) == 130
+    assert sorted(os.listdir("out")) == ["restart_0.csv", "settings.json"]
+    monkeypatch.setattr(commands, "sweep", real)
+    assert cli.main(command) == 0
+    assert sorted(os.listdir("out")) == ["report.html", "settings.json", "table.csv"]
+    with open("out/table.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [(r["shared"], r["restart"]) for r in rows] == [
+        (str(k), str(r)) for k in range(3) for r in range(2)
+    ]
+    point = {"shared": 1, "specific": (1, 1)}
+    sources = np.load("x.npy"), np.load("y.npy")
+    options = {"key": jax.random.key(0), "restarts": 2, "max_steps": 20}
+    grid = js.sweep(js.JSNMF(1, (1, 1)), sources, points=[point], **options)
+    mine = [float(row["objective"]) for row in rows if row["shared"] == "1"]
+    np.testing.assert_allclose(mine, grid.objective[0], rtol=1e-3)  # summed in another order
+
+
+def test_rows_with_names_are_put_into_one_order(files):
+    (files / "a.csv").write_text("term,one,two\nbus,1,2\ncar,0,3\n")
+    (files / "b.csv").write_text("term,three\ncar,5\ntram,1\n")
+    command = ["fit", "a.csv", "b.csv", "--shared", "1", "--specific", "1", "-q", "-o", "out"]
+    assert cli.main([*command, "--max-steps", "10"]) == 0
+    with open("out/components.csv", newline="") as file:
+        terms = " ".join(row["terms"] for row in csv.DictReader(file))
+    assert {"bus", "car", "tram"} >= set(terms.split()) and "car" in terms
+
+
+def test_sparse_files_stay_sparse(files, monkeypatch):
+    sparse = scipy.sparse.random_array((12, 30), density=0.2, rng=np.random.default_rng(0))
+    scipy.sparse.save_npz("s.npz", scipy.sparse.csr_array(sparse))
+    seen = []
+    real = runs.prepare
+
+    def watched(model, sources, hyper):
+        out = real(model, sources, hyper)
+        seen.extend(type(source) for source in out[0])
+        return out
+
+    monkeypatch.setattr(runs, "prepare", watched)
+    assert cli.main(["fit", "s.npz", "--rank", "2", "--max-steps", "10", "-q", "-o", "out"]) == 0
+    assert seen == [js.Sparse]
+
+
+def test_verify_checks_one_model_and_says_so(capsys):
+    assert cli.main(["verify", "--model", "jsnmf", "--long"]) == 0
+    assert "largest rise in 30 steps" in capsys.readouterr().out
+
+
+def test_the_installed_command_answers():
+    run = subprocess.run(
+        [sys.executable, "-m", "jaxshared", "--help"], capture_output=True, text=True, check=True
+    )
+    assert "examples:" in run.stdout
