@@ -10,12 +10,16 @@ import jaxshared as js
 
 
 class Row(NamedTuple):
-    """A model, the shapes of its sources, its hyper-parameters, and a smaller model of its kind."""
+    """A model, the shapes of its sources, its hyper-parameters, and a smaller model of its kind.
+
+    ``sparse``: the form of the model that treats sparse and dense sources alike, where it differs.
+    """
 
     model: Any
     shapes: tuple
     hyper: dict
     smaller: Any
+    sparse: Any = None
 
 
 ROWS = {
@@ -26,6 +30,17 @@ ROWS = {
         ((12, 8), (12, 9), (12, 7)),
         {},
         js.SharedNMF({(0, 1, 2): 1, (0, 1): 2, (1, 2): 1, (2,): 0}),
+    ),
+    "RJSNMF": Row(
+        js.RJSNMF(2, (3, 2)), ((12, 15), (12, 9)), {"coherence": 2.0}, js.RJSNMF(1, (2, 2))
+    ),
+    "INMF": Row(js.INMF(3), ((12, 15), (12, 9)), {}, js.INMF(2)),
+    "MultiNMF": Row(js.MultiNMF(3), ((12, 15), (8, 15)), {"agreement": (0.3, 0.2)}, js.MultiNMF(2)),
+    "ColNMF": Row(js.ColNMF(3), ((12, 15), (8, 15)), {}, js.ColNMF(2)),
+    "ConcatNMF": Row(js.ConcatNMF(3), ((12, 15), (8, 15)), {}, js.ConcatNMF(2)),
+    # Errors of a sparse source are looked for among its stored entries only.
+    "RGHCTC": Row(
+        js.RGHCTC(3), ((12, 15), (8, 15)), {}, js.RGHCTC(2), sparse=js.RGHCTC(3, robust=False)
     ),
 }
 

@@ -1,9 +1,6 @@
 """The contract that every model keeps, whatever it is: one suite over one table."""
 
 import dataclasses
-import os
-import subprocess
-import sys
 
 import chex
 import jax
@@ -60,7 +57,7 @@ def test_a_broken_term_is_caught(name):
     class Broken(type(row.model)):
         def halves(self, params, sources, hyper, block):
             pos, neg = super().halves(params, sources, hyper, block)
-            return (1.001 * pos if block == len(jax.tree.leaves(params)) - 1 else pos), neg
+            return (1.001 * pos if block == 0 else pos), neg
 
     fields = {f.name: getattr(row.model, f.name) for f in dataclasses.fields(row.model)}
     broken = Broken(**fields)
@@ -136,7 +133,7 @@ def test_sparse_equals_dense(name, x64):
     dense = make_sources(row, density=0.4)
     results = []
     for sources in (dense, tuple(scipy.sparse.csr_array(x) for x in dense)):
-        model, params, sources, hyper = setting(name, sources)
+        model, params, sources, hyper = setting(name, sources, row.sparse)
         results.append(js.solve(model, params, sources, hyper, max_steps=20, tol=None))
     chex.assert_trees_all_close(
         results[0].params, results[1].params, rtol=1e-6, atol=1e-8 * largest(results[0].params)
@@ -216,31 +213,3 @@ def test_every_step_exports_for_all_platforms(name, solver):
 
     exported = jax.export.export(jax.jit(step), platforms=("cpu", "cuda", "rocm", "tpu"))
     assert set(exported(params, sources, hyper).platforms) == {"cpu", "cuda", "rocm", "tpu"}
-
-
-MESH = """
-import jax, numpy as np, sys
-sys.path.insert(0, {root!r})
-import jaxshared as js
-from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
-from tests.test_contract import setting
-assert jax.device_count() == 2
-model, params, sources, hyper = setting({name!r})
-run = lambda s: js.solve(model, params, s, hyper, solver=js.HALS(), max_steps=20, tol=None)
-mesh = Mesh(np.array(jax.devices()), ("x",))
-split = []
-for x in sources:
-    axis = next((a for a in (0, 1) if x.shape[a] % 2 == 0), None)
-    spec = P() if axis is None else P(*[None] * axis, "x")
-    split.append(jax.device_put(x, NamedSharding(mesh, spec)))
-assert any(not x.sharding.is_fully_replicated for x in split)
-a, b = run(sources), run(tuple(split))
-np.testing.assert_allclose(a.objective, b.objective, rtol=1e-4)
-"""
-
-
-def test_a_mesh_changes_nothing(name):
-    root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    flags = "--xla_force_host_platform_device_count=2"
-    code = MESH.format(root=root, name=name)
-    subprocess.run([sys.executable, "-c", code], env={**os.environ, "XLA_FLAGS": flags}, check=True)

@@ -63,7 +63,8 @@ class INMF(Model):
             everyone = tuple(range(len(sources)))
             joint = SharedNMF({everyone: self.rank}).init(key, sources, method=method)
             shared, coefs = joint.bases[0], joint.coefs
-        level = DEPARTURE * jnp.mean(shared) / 0.5  # random entries have mean one half
+        # Random entries have mean one half, whatever the rank.
+        level = DEPARTURE * (1 if method == "random" else 2 * jnp.mean(shared))
         own = tuple(level * departure for departure in rest[: len(sources)])
         params = Params((shared, *own), coefs)
         return self.rescale(params, sources) if method == "random" else params
