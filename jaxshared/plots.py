@@ -204,7 +204,10 @@ def category_ratios(ratios, *, title="Purity on shared over specific coefficient
     height = 0.8 / len(ratios)
     size = (6.0, 1.3 + 0.28 * len(names) * (1 + 0.5 * len(ratios)))
     with one_axes(
-        title, "ratio (log scale): above 1 common, below 1 of this source alone", "", size=size
+        title,
+        "above 1 common, below 1 of this source alone; to the edge: found on one side only",
+        "",
+        size=size,
     ) as (figure, axes):
         for number, (source, each) in enumerate(ratios.items()):
             found = dict(zip(map(str, each.categories), each.purity))

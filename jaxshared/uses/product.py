@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 import scipy.sparse as sp
 
-from jaxshared.data.sources import as_sources
+from jaxshared.data.sources import as_sources, num_entries
 from jaxshared.models.nmf import NMF
 
 __all__ = ["Product", "ProductNMF"]
@@ -56,6 +56,11 @@ class Product:
     def dtype(self):
         """Of both sources."""
         return self.left.dtype
+
+    @property
+    def size(self):
+        """How many numbers the two sources hold: what a product with a vector costs."""
+        return num_entries(self.left) + num_entries(self.right)
 
     @property
     def T(self):
