@@ -55,13 +55,13 @@ class ColNMF(Model):
     def __post_init__(self):
         views.check_rank(self.rank)
 
-    def init(self, key, sources, *, method="random", ranks=None):
+    def init(self, key, sources, *, method="random"):
         """Random factors with the sums of the views, or NNDSVD of the first view."""
         bases, coefs = views.start_views(key, sources, self.rank, method)
-        params = Params(bases, coefs[:1])
-        if ranks is not None:
-            params = self.restrict(params, ranks)
-        # One coef for all: the units of each view go to its basis.
+        return self.rescale(Params(bases, coefs[:1]), sources)
+
+    def rescale(self, params, sources):
+        """Bases multiplied so that every approximation has the sum of its view."""
         bases = [start.rescaled(x.T, params.coef, u) for x, u in zip(sources, params.bases)]
         return params._replace(bases=tuple(bases))
 
@@ -80,7 +80,7 @@ class ColNMF(Model):
         return self._weighted(squared_error, params, sources, hyper)
 
     def quick_objective(self, params, sources, hyper):
-        r"""The same from :math:`X^\top U`, which the coef move has just made."""
+        r"""The same less :math:`w_v \|X_v\|^2`, from the products of the last coef move."""
         return self._weighted(gram_change, params, sources, hyper)
 
     def _weighted(self, error, params, sources, hyper):

@@ -19,7 +19,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxshared.base import Model, Quadratic
-from jaxshared.data.sources import squared_error
+from jaxshared.data.sources import gram_change, squared_error
 from jaxshared.models import start, views
 
 __all__ = ["Hyper", "MultiNMF", "Params"]
@@ -70,7 +70,7 @@ class MultiNMF(Model):
         views.check_rank(self.rank)
         views.check_rank(self.inner, "inner")
 
-    def init(self, key, sources, *, method="random", ranks=None):
+    def init(self, key, sources, *, method="random"):
         """All views start from the same coefs, so that their components mean the same.
 
         ``random``: random bases and coefs. ``chain``: as in the authors' code, NMF of the first
@@ -79,15 +79,13 @@ class MultiNMF(Model):
         """
         bases, coefs = views.start_views(key, sources, self.rank, method)
         params = Params(bases, coefs, jnp.zeros_like(coefs[0]))
-        if ranks is not None:
-            params = self.restrict(params, ranks)
-        if method == "random":
-            scaled = [
-                start.rescaled(x, u, v) for x, u, v in zip(sources, params.bases, params.coefs)
-            ]
-            params = params._replace(coefs=tuple(scaled))
-        elif method == "chain":
-            params = views.chain(params, sources)
+        params = self.rescale(params, sources)
+        return self.rescale(views.chain(params, sources), sources) if method == "chain" else params
+
+    def rescale(self, params, sources):
+        """Coefs multiplied so that every approximation has the sum of its view, and their mean."""
+        parts = zip(sources, params.bases, params.coefs)
+        params = params._replace(coefs=tuple(start.rescaled(x, u, v) for x, u, v in parts))
         return params._replace(consensus=self._mean(params, self.hyper(sources)))
 
     def hyper(self, sources, **changes):
@@ -115,14 +113,21 @@ class MultiNMF(Model):
         >>> float(MultiNMF(1).objective(exact, (x,), MultiNMF(1).hyper((x,))))
         0.0
         """
+        return self._total(params, sources, hyper, squared_error, views.masked_error)
+
+    def quick_objective(self, params, sources, hyper):
+        r"""The same less :math:`w_v s_v^2 \|X_v\|^2`, from the products of the last coef moves."""
+        return self._total(params, sources, hyper, gram_change, views.masked_change)
+
+    def _total(self, params, sources, hyper, whole, masked):
         value = 0
         for v, (source, basis, coef) in enumerate(zip(sources, params.bases, params.coefs)):
             mask = self._mask(hyper, v)
             away = self._scaled(params, hyper, v) - params.consensus
             if mask is None:
-                error = squared_error(source, basis, coef)
+                error = whole(source, basis, coef)
             else:
-                error, away = views.masked_error(source, basis, coef, mask), away * mask
+                error, away = masked(source, basis, coef, mask), away * mask
             value = value + hyper.weights[v] * hyper.scales[v] ** 2 * error
             value = value + hyper.agreement[v] * jnp.sum(away**2)
         return value
@@ -180,11 +185,10 @@ class MultiNMF(Model):
             def view(_, params, v=v):
                 return move(views.unit_sums(move(params, v), v), number + v)
 
-            # The last pass stands outside the loop for the solvers that watch each block's move.
-            params = (
-                jax.lax.fori_loop(0, self.inner - 1, view, params) if self.inner > 1 else params
-            )
-            params = view(0, params)
+            if self.inner > 1:
+                params = jax.lax.fori_loop(0, self.inner, view, params)
+            else:
+                params = view(0, params)
         return move(params, 2 * number)
 
     def reconstruct(self, params):

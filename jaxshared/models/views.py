@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from jaxshared.data.sources import squared_norm, total
+from jaxshared.data.sources import gram_change, squared_norm, total
 from jaxshared.data.sparse import Sparse
 from jaxshared.models import start
 
@@ -16,6 +16,7 @@ __all__ = [
     "check_present",
     "check_rank",
     "inverse_totals",
+    "masked_change",
     "masked_error",
     "per_view",
     "project_view",
@@ -93,7 +94,8 @@ def unit_sums(params, v):
 
 def per_view(value, sources, name):
     """One number per view, from one number for all or from a sequence of them."""
-    values = [value] * len(sources) if np.ndim(value) == 0 else list(value)
+    several = isinstance(value, (tuple, list)) or getattr(value, "ndim", 0) > 0
+    values = list(value) if several else [value] * len(sources)
     if len(values) != len(sources):
         raise ValueError(
             f"{name} has {len(values)} entries for {len(sources)} sources: pass one "
@@ -145,9 +147,12 @@ def inverse_totals(sources, present=None):
 
 def masked_error(source, basis, coef, mask):
     r"""Squared error over the samples whose ``mask`` (samples, 1) is 1, through Gram matrices."""
-    coef = coef * mask
-    cross = jnp.sum(coef * (source.T @ basis))
-    return _masked_norm(source, mask) - 2 * cross + jnp.sum((basis.T @ basis) * (coef.T @ coef))
+    return _masked_norm(source, mask) + masked_change(source, basis, coef, mask)
+
+
+def masked_change(source, basis, coef, mask):
+    """The same less the squared norm of the samples present."""
+    return gram_change(source, basis, coef * mask)
 
 
 def _masked_norm(source, mask):
