@@ -148,7 +148,7 @@ def test_the_printed_rules_scale_the_graph_penalty_away_and_ours_do_not(x64):
     w, h, values = printed(x, graph, 3, alpha, 3000)
     unregularised = unit_roughness(*printed(x, graph, 3, 0.0, 3000)[:2], graph)
     penalty = alpha * np.sum(h * (graph.sum(1)[:, None] * h - graph @ h))
-    # The penalty they report is gone, the roughness of what they found is not (0.144 and 862 of 896).
+    # Their penalty is gone (0.144), the roughness of what they found is not (862 of 896).
     assert np.all(np.diff(values) < 0)
     assert penalty < 1e-3 * unregularised
     assert unit_roughness(w, h, graph) > 0.9 * unregularised
