@@ -81,7 +81,9 @@ def run(output="demo", *, quick=False, quiet=False, seed=0):
     sections = [
         _images(joint, results),
         _common(joint["RJSNMF"], results["RJSNMF"], clusters, data),
-        report.spectrum_section(factors(joint["RJSNMF"], results["RJSNMF"], data.sources)),
+        report.spectrum_section(
+            factors(joint["RJSNMF"], results["RJSNMF"], data.sources, names=data.names)
+        ),
         report.cluster_section(data.labels, clusters["labels"], names=data.names),
         _convergence(alone, results, data.names),
         _curves(grids),

@@ -47,8 +47,12 @@ def convergence(histories, *, title="Convergence", every=1):
                 name = None
         axes.set_yscale("log")
         axes.yaxis.set_major_formatter("{x:.3g}")
-        axes.yaxis.set_minor_formatter("{x:.3g}")
-        axes.tick_params(axis="y", which="minor", labelsize=8)
+        low, high = axes.get_ylim()
+        if high < 10 * low:  # powers of ten alone would leave the axis without numbers
+            axes.yaxis.set_minor_formatter("{x:.3g}")
+            axes.tick_params(axis="y", which="minor", labelsize=8)
+        else:
+            axes.yaxis.set_minor_formatter("")
     return figure
 
 

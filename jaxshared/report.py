@@ -37,6 +37,7 @@ __all__ = [
 
 # More components than this are left to the table of components, which scrolls.
 MANY = 48
+NUMBERS = (int, float, np.number)
 
 
 class Figure(NamedTuple):
@@ -73,7 +74,13 @@ class Grid(NamedTuple):
     @property
     def cells(self):
         """Rows of (text, whether it is a number)."""
-        return [[(_text(v), isinstance(v, int | float | np.number)) for v in r] for r in self.rows]
+        return [[(_text(v), isinstance(v, NUMBERS)) for v in row] for row in self.rows]
+
+    @property
+    def heads(self):
+        """Columns as (name, whether it is one of numbers)."""
+        first = self.rows[0] if self.rows else [""] * len(self.columns)
+        return [(name, isinstance(v, NUMBERS)) for name, v in zip(self.columns, first)]
 
 
 class Section(NamedTuple):
