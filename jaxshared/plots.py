@@ -48,11 +48,9 @@ def convergence(histories, *, title="Convergence", every=1):
         axes.set_yscale("log")
         axes.yaxis.set_major_formatter("{x:.3g}")
         low, high = axes.get_ylim()
-        if high < 10 * low:  # powers of ten alone would leave the axis without numbers
-            axes.yaxis.set_minor_formatter("{x:.3g}")
-            axes.tick_params(axis="y", which="minor", labelsize=8)
-        else:
-            axes.yaxis.set_minor_formatter("")
+        # over few decades, powers of ten alone would leave the axis without numbers
+        axes.yaxis.set_minor_formatter("{x:.3g}" if high < 10 * low else "")
+        axes.tick_params(axis="y", which="minor", labelsize=8)
     return figure
 
 
