@@ -98,10 +98,10 @@ def count(params, sources):
 
 def bits(counts, features, samples):
     """The code of section 5 from the counts alone; ``samples``: one number per source."""
-    shared, *specific = (len(ones) for ones in counts.bases)
+    shared = len(counts.bases[0])
     sizes = sum(elias_delta(size) for size in (features, *samples))
     sizes += _log(min(features, *samples))
-    sizes += sum(_log(min(features, size - shared)) for size in samples[: len(specific)])
+    sizes += sum(_log(min(features, size - shared)) for size in samples)
     cells = [features * size for size in samples]
     return DescriptionLength(
         float(sizes),

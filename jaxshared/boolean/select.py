@@ -43,9 +43,7 @@ class Selection(NamedTuple):
         """
         rows = [r for r in self.table if all(r[name] == value for name, value in fixed.items())]
         if not rows:
-            raise ValueError(
-                f"no combination with {fixed}: the table has {self.table[0]} and others."
-            )
+            raise ValueError(f"none of the {len(self.table)} rows has {fixed}: look at table.")
         return min(rows, key=lambda row: row["total"])
 
 
