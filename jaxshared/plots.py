@@ -313,8 +313,7 @@ def coherence(factors, *, title="Cosines between basis columns"):
 
 def top_terms(factors, *, top=6, columns=3):
     """The heaviest terms of every component as small bar charts; takes ``js.factors(...)``."""
-    count = len(factors.labels)
-    rows = -(-count // columns)
+    count, rows = len(factors.labels), -(-len(factors.labels) // columns)
     with style_context() as Figure:
         size = (2.5 * columns, (0.45 + 0.17 * top) * rows)
         figure = Figure(figsize=size, layout="constrained", dpi=130)
