@@ -25,8 +25,10 @@ __all__ = [
     "total",
 ]
 
-# A dense residual is formed this many entries at a time, so that no second copy of a source exists.
-CHUNK = 2**20
+# A dense residual is formed this many entries at a time (but some rows at least): it stays in the
+# cache, and no second copy of a source exists.
+CHUNK = 2**16
+ROWS = 32
 
 
 def squared_norm(source):
@@ -55,7 +57,7 @@ def squared_error(source, basis, coef):
     if isinstance(source, Sparse):
         return gram_error(source, basis, coef)
     rows, columns = source.shape
-    step = max(1, CHUNK // max(columns, 1))
+    step = max(ROWS, CHUNK // columns)
     if rows <= step:
         return jnp.sum((source - basis @ coef.T) ** 2)
 

@@ -92,7 +92,8 @@ def test_split_grad_knows_the_sparse_product():
 def test_a_large_dense_error_is_made_in_pieces_and_is_the_same(monkeypatch):
     left, right = (jnp.asarray(RNG.random((n, 2)), jnp.float32) for n in (7, 9))
     whole = squared_error(MATRIX, left, right), jax.grad(squared_error, 1)(MATRIX, left, right)
-    monkeypatch.setattr(module, "CHUNK", 18)  # two rows at a time, and one left over
+    monkeypatch.setattr(module, "CHUNK", 18)
+    monkeypatch.setattr(module, "ROWS", 2)  # two rows at a time, and one left over
     parts = squared_error(MATRIX, left, right), jax.grad(squared_error, 1)(MATRIX, left, right)
     np.testing.assert_allclose(whole[0], parts[0], rtol=1e-5)
     np.testing.assert_allclose(whole[1], parts[1], rtol=1e-4)
