@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 import subprocess
 import sys
 import time
@@ -100,7 +101,8 @@ def against_peer(x, rank, label, solvers):
                 middle = (low + high) // 2
                 low, high = (low, middle) if error(middle) <= wanted else (middle, high)
             steps = high
-        ours = best_of(lambda: program(params, sources, hyper, jnp.int32(steps)), 5)
+        count = jnp.int32(steps)
+        ours = best_of(functools.partial(program, params, sources, hyper, count), 5)
         name = type(solver).__name__
         yield Row(
             workload=f"NMF {label} rank {rank}",
@@ -228,7 +230,7 @@ def large():
         state = solver.init(model, params, sources, hyper)
         step = jax.jit(lambda state, solver=solver: solver.step(model, state, sources, hyper)[0])
         jax.block_until_ready(step(state))
-        seconds = best_of(lambda: step(state))
+        seconds = best_of(functools.partial(step, state))
         yield Row(
             workload="NMF sparse 100k x 100k, 5M non-zeros, rank 20",
             ours=f"{type(solver).__name__}, 1 step",
@@ -252,7 +254,8 @@ def growth():
             hyper, params = model.hyper(sources), model.init(jax.random.key(0), sources)
             run = runner(model, js.Multiplicative(), sources, hyper)
             program, _ = compiled(run, params, sources, hyper, STEPS)
-            seconds.append(best_of(lambda: program(params, sources, hyper, jnp.int32(20)), 5) / 20)
+            run = functools.partial(program, params, sources, hyper, jnp.int32(20))
+            seconds.append(best_of(run, 5) / 20)
         power = np.polyfit(np.log(sizes), np.log(seconds), 1)[0]
         curve = ", ".join(f"{n}: {1e3 * s:.2f} ms" for n, s in zip(sizes, seconds))
         yield Row(

@@ -173,9 +173,8 @@ def _drive(model, loops, sources, hyper, tol, solver, max_steps, progress, callb
                 bar.set_postfix_str(f"objective {best:.6g}")
                 if not np.any(np.asarray(loops.status) == Status.MAX_STEPS):
                     break
-                if callback is not None:
-                    if callback(_best(finish(model, loops, sources, hyper))):
-                        return loops, True
+                if callback is not None and callback(_best(finish(model, loops, sources, hyper))):
+                    return loops, True
                 seconds = time.perf_counter() - begun
                 if not first:  # the first chunk also compiles
                     grow = np.clip(CHUNK_SECONDS / max(seconds, 1e-6), 0.5, 4.0)

@@ -8,8 +8,8 @@ import jax
 import jax.numpy as jnp
 
 from jaxshared.data.sources import as_source
-from jaxshared.solvers.hals import column_sweeps
 from jaxshared.solvers.blocks import put
+from jaxshared.solvers.hals import column_sweeps
 
 __all__ = ["project"]
 

@@ -142,7 +142,7 @@ def test_sparse_equals_dense(name, x64):
 
 
 def test_single_precision_is_near_double(name):
-    values = []
+    values, start = [], None
     for double in (False, True):
         with jax.enable_x64(double):
             model, params, sources, hyper = setting(name)

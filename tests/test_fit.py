@@ -47,7 +47,7 @@ SCALED = {
     "one feature": X[:1],
     "half precision": X.astype(np.float16),
     "integers": (X * 10).astype(int),
-    "booleans": X > X.mean(),
+    "booleans": X.mean() < X,
     "1e12": X.astype(np.float64) * 1e12,
     "1e-12": X.astype(np.float64) * 1e-12,
     "one entry": np.array([[3.0]]),

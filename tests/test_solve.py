@@ -154,7 +154,7 @@ def test_a_saved_result_comes_back_whole_and_a_cut_file_is_refused(tmp_path):
     broken = bytearray(content)
     broken[len(content) // 3] ^= 255
     path.write_bytes(bytes(broken))
-    with pytest.raises(ValueError, match="fit.npz"):
+    with pytest.raises(ValueError, match=r"fit\.npz"):
         js.load(path)
     with pytest.raises((OSError, FileNotFoundError)):
         js.save(tmp_path / "no" / "folder.npz", result, model)

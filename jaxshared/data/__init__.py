@@ -1,0 +1,1 @@
+"""Sources: dense, sparse, from files, from text, made up, and graphs of their samples."""

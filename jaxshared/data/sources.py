@@ -172,11 +172,8 @@ def _convert(source, name):
         return Sparse.from_scipy(source)
     try:
         array = source if isinstance(source, jax.Array) else np.asarray(source)
-        if (
-            array.dtype.kind not in "biufV"
-            or not jnp.issubdtype(array.dtype, jnp.number)
-            and (array.dtype.kind != "b")
-        ):
+        real = jnp.issubdtype(array.dtype, jnp.integer) or jnp.issubdtype(array.dtype, jnp.floating)
+        if not (real or array.dtype == bool):
             raise TypeError(f"dtype {array.dtype}")
     except (TypeError, ValueError) as error:
         raise TypeError(

@@ -128,7 +128,7 @@ def _abstract(data, indices, indptr, data_t, indices_t, indptr_t, dense):
 
 
 def _jvp(primals, tangents):
-    *matrix, dense = primals
+    matrix = primals[:-1]
     if any(type(tangent) is not ad.Zero for tangent in (tangents[0], tangents[3])):
         raise NotImplementedError(
             "a sparse source is data: differentiate with respect to factors or hyper-parameters, "

@@ -1,0 +1,1 @@
+"""Models: one file per member, all on one template."""

@@ -44,8 +44,8 @@ class Accelerated:
 
     ``sweeps`` improvements are made of each block; None makes up to four where a product with the
     data costs far more than a pass over the block, as with dense sources, and one where it does not,
-    as with most sparse ones. The momentum starts at ``momentum``, grows by ``growth`` with each step taken and shrinks by
-    ``shrink`` with each step refused.
+    as with most sparse ones. The momentum starts at ``momentum``, grows by ``growth`` with each step
+    taken and shrinks by ``shrink`` with each step refused.
     """
 
     sweeps: int | None = None
