@@ -1,6 +1,6 @@
 """Oracles that no one here wrote: cmfrec's collective factorisation and pyliger's integrative NMF.
 
-Neither is a dependency (one compiles for minutes, the other brings a hundred packages): the variables
+Neither is a dependency (one compiles for minutes, the other brings a hundred packages): variables
 JAXSHARED_CMFREC and JAXSHARED_PYLIGER name a Python that has them.
 """
 
