@@ -15,7 +15,7 @@ from jaxshared import report
 from jaxshared.boolean import JSBMF
 from jaxshared.data.files import read_lines
 from jaxshared.fit import fit, restart_keys
-from jaxshared.inputs import build_model, model_class, read_inputs, sweep_points
+from jaxshared.inputs import build_model, read_inputs, sweep_points
 from jaxshared.models.jsnmf import JSNMF
 from jaxshared.runs import draft_folder, file_marks, fit_durably, open_run, read_settings
 from jaxshared.solvers import HALS, Accelerated, Multiplicative, ProjectedGradient
@@ -90,21 +90,31 @@ def _write_factors(draft, model, result, inputs, args):
     rows = factors(model, result, inputs.sources, **named, top=args.top).table()
     rows = [{**row, "terms": " ".join(map(str, row["terms"]))} for row in rows]
     _write_csv(os.path.join(draft, "components.csv"), rows)
+    labels = _write_clusters(draft, model, result, inputs, args)
+    if not report.available():
+        print("No report.html: it needs pip install 'jaxshared[report]'.")
+        return
     sections = report.fit_sections(model, result, inputs.sources, **named, top=args.top)
-    count = args.clusters or (inputs.labels and len(set(inputs.labels[0])))
-    if count and hasattr(result.params, "coefs"):
-        labels = cluster(model, result.params, int(count), key=jax.random.key(args.seed))
-        rows = [
-            {"source": name, "sample": sample, "cluster": int(label)}
-            for name, own in zip(inputs.names, labels)
-            for sample, label in enumerate(own)
-        ]
-        _write_csv(os.path.join(draft, "clusters.csv"), rows)
-        if inputs.labels:
-            found = {"all coefficients": labels}
-            sections.append(report.cluster_section(inputs.labels, found, names=inputs.names))
+    if labels and inputs.labels:
+        found = {"all coefficients": labels}
+        sections.append(report.cluster_section(inputs.labels, found, names=inputs.names))
     lead = f"{summary}. The same again: {_again(args)}"
     report.write(os.path.join(draft, "report.html"), str(model), sections, lead=lead)
+
+
+def _write_clusters(draft, model, result, inputs, args):
+    """clusters.csv, if the number of clusters is given or follows from labels; returns labels."""
+    count = args.clusters or (inputs.labels and len(set(inputs.labels[0])))
+    if not count or not hasattr(result.params, "coefs"):
+        return None
+    labels = cluster(model, result.params, int(count), key=jax.random.key(args.seed))
+    rows = [
+        {"source": name, "sample": sample, "cluster": int(label)}
+        for name, own in zip(inputs.names, labels)
+        for sample, label in enumerate(own)
+    ]
+    _write_csv(os.path.join(draft, "clusters.csv"), rows)
+    return labels
 
 
 def sweep_files(args):
@@ -131,13 +141,14 @@ def sweep_files(args):
     rows.sort(key=lambda row: [(isinstance(row[n], str), row[n]) for n in points[0]])
     with draft_folder(args.output) as draft:
         _write_csv(os.path.join(draft, "table.csv"), rows)
-        sections = report.sweep_sections(rows)
-        lead = f"{inputs.summary()}. The same again: {_again(args)}"
-        title = f"{type(model).__name__}: {', '.join(points[0])}"
-        report.write(os.path.join(draft, "report.html"), title, sections, lead=lead)
+        if report.available():
+            lead = f"{inputs.summary()}. The same again: {_again(args)}"
+            title = f"{type(model).__name__}: {', '.join(points[0])}"
+            path = os.path.join(draft, "report.html")
+            report.write(path, title, report.sweep_sections(rows), lead=lead)
     for number in range(len(keys)):
         os.remove(os.path.join(args.output, f"restart_{number}.csv"))
-    _say(args, f"{len(rows)} fits. Open {os.path.join(args.output, 'report.html')}")
+    _say(args, f"{len(rows)} fits, in {os.path.join(args.output, 'table.csv')} and report.html")
     return 0
 
 
@@ -172,7 +183,6 @@ def retrieve(args):
     from jaxshared.uses.retrieval import retrieve as search
 
     settings = read_settings(args.run)
-    model_class(settings["model"])  # load needs the class to be imported
     result, model = load(os.path.join(args.run, "result.npz"))
     named = args.vocabulary or settings.get("vocabulary")
     if not named:
@@ -203,7 +213,6 @@ def report_run(args):
     changes = {name: value for name, value in changes.items() if value}
     args.__dict__.update({**settings, **changes, "top": args.top, "output": args.run})
     args.set = {name: tuple(v) if isinstance(v, list) else v for name, v in args.set.items()}
-    model_class(settings["model"])
     result, model = load(os.path.join(args.run, "result.npz"))
     inputs = read_inputs(args)
     with draft_folder(args.run) as draft:

@@ -11,6 +11,7 @@ or not at all. Needs ``pip install 'jaxshared[report]'``.
 from __future__ import annotations
 
 import importlib.metadata
+import importlib.util
 import os
 import tempfile
 from typing import NamedTuple
@@ -26,6 +27,7 @@ __all__ = [
     "Figure",
     "Grid",
     "Section",
+    "available",
     "cluster_section",
     "fit_sections",
     "render",
@@ -89,6 +91,11 @@ class Section(NamedTuple):
     title: str
     text: str
     items: tuple = ()
+
+
+def available():
+    """Whether the packages that reports need are installed."""
+    return all(importlib.util.find_spec(name) for name in ("matplotlib", "jinja2"))
 
 
 def render(title, sections, *, lead="", facts=()):

@@ -133,7 +133,8 @@ def _begin(model, solver, max_steps, params, sources, hyper):
 def _drive(step, loops, rest, max_steps, path, progress):
     """Chunks of steps with a bar; the state is saved now and then, and when someone stops it."""
     done = int(np.max(np.asarray(loops.num_steps)))
-    size, saved = CHECK_EVERY, time.monotonic()
+    size, started = CHECK_EVERY, time.monotonic()
+    saved = started
     sources, hyper, tol, solver = rest
     with tqdm(total=max_steps, initial=done, disable=not progress, unit="step") as bar:
         try:
@@ -153,6 +154,8 @@ def _drive(step, loops, rest, max_steps, path, progress):
         except KeyboardInterrupt:
             _save(path, loops)
             raise Interrupted(f"stopped at step {done} of {max_steps}") from None
+    if time.monotonic() - started > CHECKPOINT_SECONDS:
+        _save(path, loops)  # writing the results may still fail, and this was long
     return loops
 
 
