@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import functools
 import time
+import warnings
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from tqdm.auto import tqdm
 
-from jaxshared.base import Result, Status
+from jaxshared.base import Constraint, Result, Status
 from jaxshared.data.sources import as_sources
 from jaxshared.models import start
 from jaxshared.solve import CHECK_EVERY, advance, begin, finish
 from jaxshared.solvers import Accelerated
+from jaxshared.uses.factors import lost_components
 
 __all__ = ["check_key", "check_params", "fit", "pick_lane", "prepare", "restart_keys"]
 
@@ -66,7 +68,19 @@ def fit(
     result = _best(finish(model, loops, sources, hyper))
     if interrupted and result.status == Status.MAX_STEPS:
         result = result._replace(status=Status.INTERRUPTED)
+    _name_lost(model, result.params, jax.tree.map(lambda leaf: leaf[0], params))
     return result
+
+
+def _name_lost(model, params, start):
+    """Warn of components that were there at the start and explain nothing at the end."""
+    lost = lost_components(model, params, start) if hasattr(params, "bases") else ()
+    if lost:
+        warnings.warn(
+            f"{len(lost)} of {sum(model.ranks)} components explain nothing: {', '.join(lost)}. Lower "
+            f"the rank, or try more restarts.",
+            stacklevel=3,
+        )
 
 
 def prepare(model, sources, hyper):
@@ -154,7 +168,13 @@ def check_params(model, params, sources):
             raise ValueError(f"{name} has shape {leaf.shape} but {want.shape} is needed.")
         if not bool(jnp.all(jnp.isfinite(leaf))):
             raise ValueError(f"{name} is not finite everywhere: start from finite factors.")
-    return params
+    constraints = jax.tree.leaves(model.constraints(params))
+    if Constraint.SPHERE in constraints:  # the same approximations with columns of norm one
+        params = model.normalise(params)
+    leaves, tree = jax.tree.flatten(params)
+    if any(c is not Constraint.FREE and bool(jnp.any(z < 0)) for c, z in zip(constraints, leaves)):
+        raise ValueError("given factors have negative entries: start from non-negative ones.")
+    return tree.unflatten(leaves)
 
 
 def _drive(model, loops, sources, hyper, tol, solver, max_steps, progress, callback):

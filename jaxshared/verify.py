@@ -96,7 +96,6 @@ def _block_checks(model, params, sources, hyper, key):
     pos, neg = jax.jit(model.split)(params, sources, hyper)
     gradient = jax.jit(jax.grad(model.objective))(params, sources, hyper)
     derived = jax.jit(model.derived_split)(params, sources, hyper)
-    constraints = jax.tree.leaves(model.constraints(params))
     checks = []
     paths = [
         jax.tree_util.keystr(path).lstrip(".") for path, _ in jax.tree.leaves_with_path(params)
@@ -109,8 +108,6 @@ def _block_checks(model, params, sources, hyper, key):
         if best is not None:
             rise = _closed_form_gain(model, params, sources, hyper, block, best, key)
             checks.append(Check(path, "closed form: gain by moving off it", rise, TOLERANCE))
-            if constraints[block] is Constraint.FREE:
-                continue
         scale = float(jnp.max(dp) + jnp.max(dn)) or 1.0
         checks += [
             Check(path, "pos against split_grad", float(jnp.max(abs(p - dp))) / scale, TOLERANCE),

@@ -175,3 +175,21 @@ def test_nothing_global_is_set_by_the_import():
         "assert jnp.ones(1).dtype == jnp.float32"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_component_that_explains_nothing_is_named():
+    x = np.outer(np.arange(1, 5), np.arange(1, 7)).astype(np.float32)
+    dead = js.Params((np.array([[1.0, 0], [2, 0], [3, 0], [4, 1]]),), (np.ones((6, 2)),))
+    solver = js.Multiplicative(floor=0.0)
+    with pytest.warns(UserWarning, match="1 of 2 components explain nothing: source 0 1"):
+        # Row 3 is fitted by the first component alone, so the second one dies.
+        js.fit(js.NMF(2), np.vstack([x[:3], 0 * x[3:]]), key=KEY, init=dead, solver=solver)
+
+
+def test_given_factors_go_on_from_where_they_are():
+    first = js.fit(js.NMF(3), X, key=KEY, max_steps=50)
+    more = js.fit(js.NMF(3), X, key=KEY, init=first.params, max_steps=50)
+    assert more.history[0] == pytest.approx(float(first.objective), rel=1e-5)
+    assert more.objective <= first.objective
+    with pytest.raises(ValueError, match="negative entries"):
+        js.fit(js.NMF(3), X, key=KEY, init=jax.tree.map(lambda z: -z, first.params))
