@@ -18,10 +18,6 @@ import numpy as np
 from real_data import load, mean_and_spread
 
 import jaxshared as js
-from jaxshared import metrics
-from jaxshared.data import text
-from jaxshared.models.rjsnmf import RJSNMF
-from jaxshared.uses import baselines, clustering
 from jaxshared.uses.lssmtc import lssmtc
 
 VIEWS = ("autos_guns", "baseball_mideast")
@@ -38,7 +34,7 @@ PAPER = {
 def read(**weighting):
     data = load("20news_rec_talk")
     counts, terms = [data[view] for view in VIEWS], [data["vocab_autos_guns"]] * 2
-    texts = text.sources_from_counts(counts, terms, **weighting)
+    texts = js.text.sources_from_counts(counts, terms, **weighting)
     return js.as_sources(texts.sources), [data[f"y_{view}"] for view in VIEWS]
 
 
@@ -47,7 +43,7 @@ def scores(truths, labels):
     return [
         score(t, found)
         for t, found in zip(truths, labels)
-        for score in (metrics.accuracy, metrics.nmi)
+        for score in (js.metrics.accuracy, js.metrics.nmi)
     ]
 
 
@@ -66,7 +62,7 @@ def by_model(name, model, sources, truths, args, scales=("hellinger",), parts=("
             rows = []
             for run, result in enumerate(results):
                 key = jax.random.key(run)
-                labels = clustering.cluster(
+                labels = js.clustering.cluster(
                     model, result.params, 2, key=key, scale=scale, part=part
                 )
                 rows.append(scores(truths, labels))
@@ -82,7 +78,7 @@ def nmf_alone(name, sources, truths, args, scales=("hellinger",), **options):
         for run in range(args.runs):
             params = [own[run].params for own in results]
             labels = [
-                clustering.cluster(model, p, 2, key=jax.random.key(run), scale=scale)[0]
+                js.clustering.cluster(model, p, 2, key=jax.random.key(run), scale=scale)[0]
                 for p in params
             ]
             rows.append(scores(truths, labels))
@@ -118,11 +114,11 @@ def table(args):
     nmf_alone("NMF+KM", sources, truths, args)
     # every column shared is plain NMF of the augmented data
     by_model("Aug-NMF+KM", js.SharedNMF({(0, 1): 30}), sources, truths, args)
-    parts = clustering.PARTS
+    parts = js.clustering.PARTS
     by_model("JSNMF+KM", js.JSNMF(SHARED, SPECIFIC), sources, truths, args, parts=parts)
     by_model(
         "RJSNMF+KM",
-        RJSNMF(SHARED, SPECIFIC),
+        js.RJSNMF(SHARED, SPECIFIC),
         sources,
         truths,
         args,
@@ -131,10 +127,10 @@ def table(args):
     )
     by_labels("LSSMTC", truths, args, lambda key: lssmtc(sources, 2, key=key).labels)
     methods = {
-        "KM": baselines.kmeans,
-        "PCA+KM": functools.partial(baselines.pca_kmeans, rank=30),
-        "NCut": baselines.normalised_cut,
-        "ASI": baselines.asi,
+        "KM": js.baselines.kmeans,
+        "PCA+KM": functools.partial(js.baselines.pca_kmeans, rank=30),
+        "NCut": js.baselines.normalised_cut,
+        "ASI": js.baselines.asi,
     }
     for name, method in methods.items():
         for prefix, together in (("", False), ("Aug-", True)):
@@ -144,7 +140,7 @@ def table(args):
 
 def choices(args):
     """One thing changed at a time, from tf-idf, square roots, random start and the paper's a."""
-    model, plain = RJSNMF(SHARED, SPECIFIC), js.JSNMF(SHARED, SPECIFIC)
+    model, plain = js.RJSNMF(SHARED, SPECIFIC), js.JSNMF(SHARED, SPECIFIC)
     strength = {"coherence": [args.strength]}
     heading()
     for name, weighting in (
@@ -154,7 +150,7 @@ def choices(args):
         ("tf-idf, one idf for both", {"idf": "pooled"}),
     ):
         sources, truths = read(**weighting)
-        scales = clustering.SCALES if name == "tf-idf" else ("hellinger",)
+        scales = js.clustering.SCALES if name == "tf-idf" else ("hellinger",)
         nmf_alone(f"NMF: {name}", sources, truths, args, scales)
         by_model(f"JSNMF: {name}", plain, sources, truths, args, scales)
         by_model(f"RJSNMF: {name}", model, sources, truths, args, scales, **strength)

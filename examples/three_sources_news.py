@@ -14,10 +14,6 @@ import numpy as np
 from real_data import load, mean_and_spread
 
 import jaxshared as js
-from jaxshared import metrics
-from jaxshared.data import text
-from jaxshared.models.rjsnmf import RJSNMF
-from jaxshared.uses import clustering
 
 OUTLETS = ("bbc", "guardian", "reuters")
 PAIRS = {(0, 1): 2, (0, 2): 2, (1, 2): 2}
@@ -29,18 +25,18 @@ MODELS = {
         js.SharedNMF({(0, 1, 2): 8, **PAIRS, (0,): 4, (1,): 4, (2,): 4}),
         {},
     ),
-    "RJSNMF: 10 shared + 6 each": (RJSNMF(10, (6, 6, 6)), {"coherence": True}),
+    "RJSNMF: 10 shared + 6 each": (js.RJSNMF(10, (6, 6, 6)), {"coherence": True}),
 }
 
 
 def main(args):
     data = load("3sources_full_shared_vocab")
     counts = [data[outlet] for outlet in OUTLETS]
-    texts = text.sources_from_counts(counts, [data["vocab_bbc"]] * 3, min_items=2)
+    texts = js.text.sources_from_counts(counts, [data["vocab_bbc"]] * 3, min_items=2)
     truths = [data["label_names"][data[f"y_{outlet}"]] for outlet in OUTLETS]
     shapes = ", ".join(f"{o} {s.shape[1]}" for o, s in zip(OUTLETS, texts.sources))
     print(f"{len(texts.vocabulary)} terms; articles: {shapes}")
-    apart = metrics.divergences(texts.sources)
+    apart = js.metrics.divergences(texts.sources)
     print(
         "Jensen-Shannon divergence (bits): "
         + ", ".join(f"{OUTLETS[i]}-{OUTLETS[j]} {apart[i, j]:.3f}" for i, j in PAIRS)
@@ -58,9 +54,9 @@ def main(args):
         )
         rows = []
         for run in range(args.runs):
-            labels = clustering.cluster(model, grid.lane(run).params, 6, key=jax.random.key(run))
+            labels = js.clustering.cluster(model, grid.lane(run).params, 6, key=jax.random.key(run))
             rows.append(
-                [(metrics.accuracy(t, l), metrics.nmi(t, l)) for t, l in zip(truths, labels)]
+                [(js.metrics.accuracy(t, l), js.metrics.nmi(t, l)) for t, l in zip(truths, labels)]
             )
         rows = np.asarray(rows)
         cells = "".join(
@@ -69,16 +65,14 @@ def main(args):
         )
         print(f"{name:32}{cells}", flush=True)
     params = grid.best().params
-    found = clustering.common_categories(model, params, truths, 6, key=jax.random.key(0))
+    found = js.clustering.common_categories(model, params, truths, 6, key=jax.random.key(0))
     print("\nRJSNMF, purity on shared / on specific coefficients (above 1: common to the outlets)")
     print(f"{'':16}" + "".join(f"{o:>12}" for o in OUTLETS))
     for number, category in enumerate(found[0].ratios.categories):
         print(f"{category:16}" + "".join(f"{f.ratios.purity[number]:12.2f}" for f in found))
     if args.plot:
-        from jaxshared import plots
-
         ratios = {outlet: each.ratios for outlet, each in zip(OUTLETS, found)}
-        plots.category_ratios(ratios).savefig(args.plot)
+        js.plots.category_ratios(ratios).savefig(args.plot)
 
 
 if __name__ == "__main__":
