@@ -2,106 +2,121 @@ r"""Clusters of samples that were seen in several views.
 
 Liu et al. (2013) name two ways from the consensus to labels: the largest component of each sample
 (argmax), where clusters lie along different directions, and k-means on the consensus where they do
-not. Which of the two to trust can be asked of the views themselves: each view is labelled alone in
-either way, and the way in which the views agree more (mean NMI over pairs of views) is the one that
-found something they have in common.
+not. Which of the two to trust is asked of the consensus itself: the labels that separate its samples
+better (mean silhouette) are taken. Where the components are the clusters, both ways give nearly the
+same labels; where they are not, argmax cuts through clusters, and the silhouette shows it.
 """
 
 from __future__ import annotations
 
-import itertools
 from typing import NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
+from sklearn.metrics import silhouette_score
 
-from jaxshared import metrics
-from jaxshared.uses.clustering import cluster_coefs
+from jaxshared.uses.clustering import cluster_coefs, scale_coefs, seed_of
 
-__all__ = ["WAYS", "ViewLabels", "best_and_worst", "label_views", "scaled_coefs"]
+__all__ = ["WAYS", "ViewLabels", "best_and_worst", "cut_weighted", "label_views"]
 
 #: The ways from coefs to labels.
 WAYS = ("argmax", "kmeans")
 
+# Silhouettes compare all pairs: this many samples are enough to compare two labellings.
+SAMPLES = 2000
+
 
 class ViewLabels(NamedTuple):
-    """Labels (samples,), the way that made them, and how far the views agree under either way."""
+    """Labels (samples,), the way that made them, and how well each way that was tried separates."""
 
     labels: np.ndarray
     way: str
-    agreement: dict
+    separation: dict
 
 
-def label_views(params, num_clusters=None, *, key, way="trusted", scale="hellinger", present=None):
+def label_views(params, num_clusters=None, *, key, way="trusted", scale="hellinger"):
     """Labels of the samples from the factors of a model of views, as a :class:`ViewLabels`.
 
-    ``way``: "argmax", "kmeans", or "trusted" for the one under which the views agree more. Labels
-    come from the consensus (or from the one coef that all views share, where there is no rule to
-    apply and k-means is the default). ``num_clusters`` is the rank unless given, and must be for
-    argmax to be considered. ``present``: masks as in ``MultiNMF.hyper``; a view speaks only for
-    the samples it has.
+    ``way``: "argmax", "kmeans", or "trusted" for the one that separates the samples better. Labels
+    come from the consensus, or from the coef where there is only one. ``num_clusters`` is the rank
+    unless given; argmax always makes as many clusters as there are components. ``scale`` is that of
+    :func:`jaxshared.clustering.scale_coefs`.
 
     >>> import jax, jax.numpy as jnp, jaxshared as js
-    >>> from jaxshared.models.multinmf import MultiNMF
     >>> x, y = jnp.kron(jnp.eye(2), jnp.ones((3, 4))), jnp.kron(jnp.eye(2), jnp.ones((2, 4)))
-    >>> result = js.fit(MultiNMF(2), (x, y), key=jax.random.key(0))
+    >>> result = js.fit(js.MultiNMF(2), (x, y), key=jax.random.key(0))
     >>> found = label_views(result.params, key=jax.random.key(1))
     >>> found.labels.reshape(2, 4).std(1).tolist()
     [0.0, 0.0]
     """
     if way not in (*WAYS, "trusted"):
         raise ValueError(f"way is {way!r}: choose 'argmax', 'kmeans' or 'trusted'.")
-    coefs = scaled_coefs(params)
-    whole = np.asarray(params.consensus if hasattr(params, "consensus") else coefs[0])
-    rank = whole.shape[1]
+    coef = _common_coef(params)
+    rank = coef.shape[1]
     num_clusters = rank if num_clusters is None else num_clusters
-
-    def labels_of(each, name):
-        if name == "argmax":
-            return each.argmax(axis=1)
-        return cluster_coefs(each, num_clusters, key=key, scale=scale)
-
-    agreement = {}
-    if way == "trusted":
-        if num_clusters == rank and len(coefs) > 1:
-            agreement = {name: _agreement(coefs, labels_of, name, present) for name in WAYS}
-        # Without a second view, or with more components than clusters, only k-means makes sense.
-        way = max(WAYS[::-1], key=lambda name: agreement.get(name, 0.0)) if agreement else "kmeans"
     if way == "argmax" and num_clusters != rank:
         raise ValueError(
-            f"argmax makes {rank} clusters, one per component, but {num_clusters} were asked "
-            f"for: use way='kmeans'."
+            f"argmax makes {rank} clusters, one per component, but {num_clusters} were asked for: "
+            f"use way='kmeans'."
         )
-    return ViewLabels(labels_of(whole, way), way, agreement)
+    labels = {}
+    if way != "argmax":
+        labels["kmeans"] = cluster_coefs(coef, num_clusters, key=key, scale=scale)
+    if way != "kmeans" and num_clusters == rank:
+        labels["argmax"] = coef.argmax(axis=1)
+    separation = {}
+    if len(labels) > 1:
+        space = scale_coefs(coef, scale)
+        separation = {name: _separation(space, each, key) for name, each in labels.items()}
+        way = max(separation, key=separation.get)  # k-means where they are equal
+    else:
+        (way,) = labels
+    return ViewLabels(labels[way], way, separation)
 
 
-def scaled_coefs(params):
-    """The coef of each view in the gauge where basis columns sum to 1, its entries summing to 1."""
-    coefs = []
-    for basis, coef in zip(params.bases, params.coefs):
-        # One coef for all views (ColNMF) has no gauge of its own.
-        sums = basis.sum(0) if len(params.coefs) == len(params.bases) else 1.0
-        each = np.asarray(coef * sums, np.float64)
-        coefs.append(each / max(each.sum(), np.finfo(np.float64).tiny))
-    return coefs
+def _common_coef(params):
+    """The consensus, or the one coef; columns in the gauge where each basis column sums to 1."""
+    if hasattr(params, "consensus"):
+        return np.asarray(params.consensus, np.float64)
+    if len(params.coefs) != 1:
+        raise ValueError(
+            f"the factors hold {len(params.coefs)} coefs and no consensus: pass those of MultiNMF, "
+            f"ColNMF, ConcatNMF or of NMF of one view."
+        )
+    sums = sum(np.asarray(basis, np.float64).sum(0) for basis in params.bases)
+    return np.asarray(params.coefs[0], np.float64) * sums
 
 
-def _agreement(coefs, labels_of, name, present):
-    masks = [None] * len(coefs) if present is None else list(present)
-    masks = [
-        np.ones(len(c), bool) if m is None else np.asarray(m) > 0 for c, m in zip(coefs, masks)
-    ]
-    labels = []
-    for coef, mask in zip(coefs, masks):
-        each = np.zeros(len(coef), int)
-        if mask.any():
-            each[mask] = labels_of(coef[mask], name)
-        labels.append(each)
-    scores = []
-    for v, w in itertools.combinations(range(len(coefs)), 2):
-        both = masks[v] & masks[w]
-        if both.any():
-            scores.append(metrics.nmi(labels[v][both], labels[w][both], average="max"))
-    return float(np.mean(scores)) if scores else 0.0
+def _separation(space, labels, key):
+    """Mean silhouette, of a sample of the samples where there are many; -1 for a single cluster."""
+    chosen = np.arange(len(space))
+    if len(chosen) > SAMPLES:
+        chosen = np.random.default_rng(seed_of(key)).choice(chosen, SAMPLES, replace=False)
+    space, labels = space[chosen], labels[chosen]
+    if not 1 < len(np.unique(labels)) < len(labels):
+        return -1.0
+    return float(silhouette_score(space, labels))
+
+
+def cut_weighted(source):
+    r"""A source whose samples are weighted as in a normalised cut (Xu, Liu and Gong 2003).
+
+    .. math:: X\, \operatorname{diag}(X^\top X \mathbf 1)^{-1/2}
+
+    NMF of it cuts the similarity graph :math:`X^\top X` of the samples in a balanced way: a large
+    cluster is no longer split for the sake of its many samples. A sample without entries stays zero.
+
+    >>> cut_weighted(np.array([[1.0, 1.0, 0.0], [0.0, 0.0, 2.0]])).round(3).tolist()
+    [[0.707, 0.707, 0.0], [0.0, 0.0, 1.0]]
+    """
+    source = source.to_scipy() if hasattr(source, "to_scipy") else source
+    source = sp.csr_array(source) if sp.issparse(source) else np.asarray(source)
+    degrees = source.T @ (source @ np.ones(source.shape[1], source.dtype))
+    weights = np.where(degrees > 0, 1 / np.sqrt(np.where(degrees > 0, degrees, 1)), 0)
+    weights = weights.astype(source.dtype)
+    return (
+        sp.csr_array(source @ sp.diags_array(weights)) if sp.issparse(source) else source * weights
+    )
 
 
 def best_and_worst(scores):
