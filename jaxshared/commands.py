@@ -14,6 +14,7 @@ import numpy as np
 from jaxshared import report
 from jaxshared.boolean import JSBMF
 from jaxshared.data.files import read_lines
+from jaxshared.data.sources import as_sources
 from jaxshared.fit import fit, restart_keys
 from jaxshared.inputs import build_model, read_inputs, sweep_points
 from jaxshared.models.jsnmf import JSNMF
@@ -56,6 +57,8 @@ def fit_files(args):
     if os.path.exists(os.path.join(args.output, "checkpoint.npz")):
         _say(args, "Going on from the checkpoint of a run that was stopped.")
     hyper, options = dict(args.set), _options(args)
+    if not hasattr(model, "fit"):  # the matrices as they were read are let go
+        inputs = inputs._replace(sources=as_sources(inputs.sources, aligned=model.aligned))
     if hasattr(model, "fit"):  # Boolean factors: quick and deterministic, nothing to keep
         key = jax.random.key(args.seed)
         result = fit(model, inputs.sources, key=key, hyper=hyper, max_steps=args.max_steps)

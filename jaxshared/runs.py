@@ -68,7 +68,9 @@ def open_run(folder, settings, result, *, force=False):
     """
     os.makedirs(folder, exist_ok=True)
     path = os.path.join(folder, "settings.json")
-    if os.path.exists(path) and not force:
+    kept = [name for name in os.listdir(folder) if name.startswith(("checkpoint", "restart_"))]
+    kept += [result] if os.path.exists(os.path.join(folder, result)) else []
+    if kept and os.path.exists(path) and not force:
         before = read_settings(folder)
         changed = [
             name for name in settings if name != "again" and before.get(name) != settings[name]
@@ -79,7 +81,7 @@ def open_run(folder, settings, result, *, force=False):
                 f"another folder with --output, or start afresh with --force."
             )
         return os.path.exists(os.path.join(folder, result))
-    for name in ("checkpoint.npz", result):
+    for name in kept:
         with contextlib.suppress(FileNotFoundError):
             os.remove(os.path.join(folder, name))
     write_text(path, json.dumps(settings, indent=2) + "\n")

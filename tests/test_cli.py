@@ -94,6 +94,7 @@ def test_a_stopped_fit_goes_on_to_the_same_result(files, monkeypatch):
 def test_a_folder_of_another_run_is_refused(files, capsys):
     os.makedirs("out")
     (files / "out" / "settings.json").write_text('{"command": "fit", "seed": 7}')
+    (files / "out" / "result.npz").write_bytes(b"of that run")
     assert cli.main([*FIT, "-o", "out"]) == 2
     line = capsys.readouterr().err
     assert "holds a run with other settings" in line and "seed" in line and line.count("\n") == 1
