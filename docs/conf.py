@@ -15,5 +15,3 @@ html_theme_options = {"navigation_with_keys": True}
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"
 autodoc_default_options = {"members": True, "show-inheritance": False}
-# The evidence section lists whatever errata and reproduction pages there are.
-suppress_warnings = ["toc.empty_glob"]

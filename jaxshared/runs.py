@@ -67,6 +67,9 @@ def open_run(folder, settings, result, *, force=False):
     ``force`` starts it afresh.
     """
     os.makedirs(folder, exist_ok=True)
+    for name in os.listdir(folder):
+        if name.startswith(".draft-"):  # of a run that was killed while it wrote
+            shutil.rmtree(os.path.join(folder, name), ignore_errors=True)
     path = os.path.join(folder, "settings.json")
     kept = [name for name in os.listdir(folder) if name.startswith(("checkpoint", "restart_"))]
     kept += [result] if os.path.exists(os.path.join(folder, result)) else []
