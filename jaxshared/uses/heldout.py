@@ -83,6 +83,11 @@ def held_out_entries(model, sources, *, key, folds=3, share=0.25, points=None, *
     """
     if not 0 < share < 1:
         raise ValueError(f"share is {share}: it must lie between 0 and 1.")
+    if not hasattr(model, "sets_of"):
+        raise TypeError(
+            f"model is {type(model).__name__}: left-out entries are predicted for models of the "
+            "shared-basis family (NMF, SharedNMF, JSNMF, RJSNMF)."
+        )
     if not isinstance(sources, (tuple, list)):
         sources = (sources,)
     hosts = [_host(source) for source in as_sources(sources)]

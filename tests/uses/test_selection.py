@@ -127,6 +127,8 @@ def test_left_out_entries_choose_the_planted_rank():
     assert choice.scores[0].mean() > choice.scores[2].mean() < choice.scores[3].mean()
     with pytest.raises(ValueError, match="between 0 and 1"):
         heldout.held_out_entries(js.NMF(8), x, key=KEY, share=1.0, rank=[1])
+    with pytest.raises(TypeError, match="shared-basis family"):
+        heldout.held_out_entries(js.INMF(2), (x, x), key=KEY, rank=[1])
 
 
 def test_left_out_features_get_the_rows_that_a_fit_would_give_them():
