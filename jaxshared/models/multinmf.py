@@ -92,11 +92,13 @@ class MultiNMF(Model):
         """``agreement`` 0.01 and ``weights`` 1 for every view: one number, or one per view.
 
         ``present``: for each view None or a mask of the samples that it has; what stands in the
-        columns of the others does not matter. ``scales`` follow from the samples present.
+        columns of the others has no part in the objective. ``scales`` follow from the samples present.
         """
         present = views.check_present(changes.pop("present", None), sources)
         given = {"weights": 1.0, "agreement": 0.01} | changes
-        scales = given.pop("scales", None) or views.inverse_totals(sources, present)
+        scales = given.pop("scales", None)
+        if scales is None:
+            scales = views.inverse_totals(sources, present)
         unknown = set(given) - set(Hyper._fields)
         if unknown:
             raise ValueError(f"{sorted(unknown)} not among the hyper-parameters {Hyper._fields}.")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
+from jax.experimental.sparse import BCSR
 
 from jaxshared.data.sources import gram_change, squared_norm, total
 from jaxshared.data.sparse import Sparse
@@ -157,16 +159,18 @@ def masked_change(source, basis, coef, mask):
 
 def _masked_norm(source, mask):
     if isinstance(source, Sparse):
-        # Row j of X^T holds sample j: its mask belongs to each of its values.
-        rows = source.columns
-        counts = rows.indptr[1:] - rows.indptr[:-1]
-        each = jnp.repeat(mask[:, 0], counts, total_repeat_length=rows.data.shape[0])
-        return jnp.vdot(rows.data * each, rows.data)
+        squares = Sparse(*(_squared(part) for part in (source.rows, source.columns)))
+        ones = jnp.ones((source.shape[0], 1), source.dtype)
+        return jnp.sum((squares.T @ ones) * mask)
     return squared_norm(source * mask[:, 0])
 
 
-def project_view(params, source, index, iters=2000):
-    """Non-negative least squares of new samples on the basis of one view."""
+def _squared(matrix):
+    return BCSR((matrix.data**2, matrix.indices, matrix.indptr), shape=matrix.shape)
+
+
+def project_view(params, source, index, max_sweeps=2000):
+    """Non-negative least squares of new samples on the basis of one view, column by column."""
     if not 0 <= index < len(params.bases):
         raise ValueError(f"index is {index} but the model has {len(params.bases)} sources.")
     basis = params.bases[index]
@@ -175,4 +179,26 @@ def project_view(params, source, index, iters=2000):
             f"source has {source.shape[0]} features but the basis has {basis.shape[0]}: use "
             f"the features of the fit, in its order."
         )
-    return optax.nnls(basis, source, iters)
+    return _nnls(jnp.asarray(basis), source, max_sweeps)
+
+
+@functools.partial(jax.jit, static_argnums=2)
+def _nnls(basis, source, max_sweeps):
+    gram, linear = basis.T @ basis, source.T @ basis
+    scale = jnp.diagonal(gram)
+    info = jnp.finfo(linear.dtype)
+    inverse = jnp.where(scale > 0, 1 / jnp.maximum(scale, info.tiny), 0)
+
+    def column(r, coef):
+        slope = linear[:, r] - coef @ gram[:, r]
+        return coef.at[:, r].set(jnp.maximum(coef[:, r] + slope * inverse[r], 0))
+
+    def more(carry):
+        coef, _, count = carry
+        new = jax.lax.fori_loop(0, basis.shape[1], column, coef)
+        size = jnp.maximum(jnp.max(new), info.tiny)
+        return new, jnp.max(jnp.abs(new - coef)) / size, count + 1
+
+    begin = (jnp.zeros_like(linear), jnp.array(jnp.inf, linear.dtype), 0)
+    running = lambda carry: (carry[1] > info.eps) & (carry[2] < max_sweeps)
+    return jax.lax.while_loop(running, more, begin)[0]
