@@ -144,8 +144,13 @@ def _padded(matrix, size):
 
     def pad(part):
         missing = (0, size - part.data.shape[0])
-        data, indices = (jnp.pad(each, missing) for each in (part.data, part.indices))
-        return part._replace(data=data, indices=indices, indptr=part.indptr.at[-1].set(size))
+        # On the host: the number of edges is new for every graph, and would be compiled anew.
+        data, indices = (np.pad(np.asarray(each), missing) for each in (part.data, part.indices))
+        indptr = np.array(part.indptr)
+        indptr[-1] = size
+        return part._replace(
+            data=jnp.asarray(data), indices=jnp.asarray(indices), indptr=jnp.asarray(indptr)
+        )
 
     return Sparse(pad(matrix.rows), pad(matrix.columns))
 

@@ -253,7 +253,7 @@ class RGHCTC(Model):
         at = slice(index, index + 1) if len(hyper.weights) > 1 else slice(0, 1)
         graphs = check_graphs(hyper.graphs[at], (source,))
         hyper = Hyper(hyper.weights[at], hyper.smoothness[at], hyper.sparsity[at], graphs)
-        tol = 4 * float(jnp.finfo(source.dtype).eps) if tol is None else tol
+        tol = 32 * float(jnp.finfo(source.dtype).eps) if tol is None else tol
         return _represent(self, params.bases[index], source, hyper, tol, max_steps)
 
     # What the terms are made of.
