@@ -52,10 +52,9 @@ def fit(
     ('CONVERGED', 0.0)
     """
     check_key(key)
-    options = dict(restarts=restarts, max_steps=max_steps)
-    for name, value in options.items():
-        if int(value) != value or value < 1:
-            raise ValueError(f"{name} is {value}: it must be a whole number from 1 up.")
+    check_counts(restarts=restarts, max_steps=max_steps)
+    options = dict(restarts=int(restarts), max_steps=int(max_steps))
+    max_steps = int(max_steps)
     if hasattr(model, "fit"):  # a model that is not fitted by steps of a solver
         return model.fit(sources, key=key, hyper=hyper, progress=progress, **options)
     solver = Accelerated() if solver is None else solver
@@ -110,6 +109,13 @@ def _cast(value, dtype):
     """Numbers in the sources' type; indices, as in a graph, stay whole."""
     index = jnp.issubdtype(jnp.result_type(value), jnp.integer) and jnp.ndim(value)
     return jnp.asarray(value) if index else jnp.asarray(value, dtype)
+
+
+def check_counts(**counts):
+    """Whole numbers from 1 up."""
+    for name, value in counts.items():
+        if int(value) != value or value < 1:
+            raise ValueError(f"{name} is {value}: it must be a whole number from 1 up.")
 
 
 def check_key(key):

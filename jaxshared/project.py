@@ -59,7 +59,9 @@ def _project(model, params, source, hyper, index, tol, max_sweeps):
     def more(carry):
         coef, _, count = carry
         new = column_sweeps(quadratic, coef, 10)
-        size = jnp.maximum(jnp.max(new), jnp.finfo(new.dtype).tiny)
-        return new, jnp.max(jnp.abs(new - coef)) / size, count + 10
+        # Each sample by its own scale: a faint one must be as right as a strong one.
+        size = jnp.maximum(jnp.max(new, axis=1, initial=0), jnp.finfo(new.dtype).tiny)
+        change = jnp.max(jnp.abs(new - coef), axis=1, initial=0) / size
+        return new, jnp.max(change), count + 10
 
     return jax.lax.while_loop(running, more, (start, jnp.array(jnp.inf, source.dtype), 0))[0]

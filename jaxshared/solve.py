@@ -30,6 +30,7 @@ class Loop(NamedTuple):
     history: jax.Array
     num_steps: jax.Array
     status: jax.Array
+    rounding: jax.Array
 
 
 def solve(
@@ -66,6 +67,10 @@ def begin(model, params, sources, hyper, solver, max_steps, check_every=CHECK_EV
     """The loop before its first step; starting factors that are not finite have already failed."""
     objective = model.objective(params, sources, hyper)
     checks = -(-max_steps // check_every)
+    # Below this an objective made of sums over the data cannot be told from its neighbour. A start
+    # can be arbitrarily bad, so the factors of zero bound it.
+    nothing = model.objective(jax.tree.map(jnp.zeros_like, params), sources, hyper)
+    rounding = 8 * jnp.finfo(objective.dtype).eps * jnp.minimum(objective, nothing)
     return Loop(
         state=solver.init(model, params, sources, hyper),
         kept=params,
@@ -76,6 +81,7 @@ def begin(model, params, sources, hyper, solver, max_steps, check_every=CHECK_EV
         status=jnp.where(jnp.isfinite(objective), Status.MAX_STEPS, Status.NONFINITE).astype(
             jnp.int32
         ),
+        rounding=rounding,
     )
 
 
@@ -124,8 +130,7 @@ def _checked(model, loop, state, count, sources, hyper, tol, check_every):
     status = jnp.where(good, loop.status, Status.NONFINITE)
     if tol is not None:
         change = jnp.abs(loop.objective - objective)
-        rounding = 8 * jnp.finfo(objective.dtype).eps * loop.history[0]
-        settled = change <= jnp.maximum(tol * objective, rounding)
+        settled = change <= jnp.maximum(tol * objective, loop.rounding)
         status = jnp.where(good & settled, Status.CONVERGED, status)
     objective = jnp.where(good, objective, loop.objective)
     num_steps = loop.num_steps + jnp.where(good, count, 0)
@@ -139,6 +144,7 @@ def _checked(model, loop, state, count, sources, hyper, tol, check_every):
         history=history,
         num_steps=num_steps,
         status=status.astype(jnp.int32),
+        rounding=loop.rounding,
     )
 
 

@@ -39,6 +39,9 @@ def save(path, result, model):
             np.savez(file, **arrays)
             file.flush()
             os.fsync(file.fileno())
+        mask = os.umask(0)
+        os.umask(mask)
+        os.chmod(draft, 0o666 & ~mask)  # drafts are private, results are like any other file
         os.replace(draft, path)
     except BaseException:
         os.unlink(draft)
@@ -60,9 +63,9 @@ def load(path):
         header = json.loads(str(arrays["header"]))
         if header["format"] > FORMAT:
             raise ValueError(f"it has format {header['format']}, this version reads up to {FORMAT}")
-    except FileNotFoundError:
+    except OSError:  # not there, or not ours to read
         raise
-    except (zipfile.BadZipFile, zlib.error, EOFError, KeyError, ValueError, OSError) as error:
+    except (zipfile.BadZipFile, zlib.error, EOFError, *(KeyError, TypeError, ValueError)) as error:
         raise ValueError(
             f"{path} cannot be read: it is cut short, or was not written by jaxshared.save ({error})."
         ) from error

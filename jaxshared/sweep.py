@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import jax
@@ -19,7 +19,8 @@ from tqdm.auto import tqdm
 
 from jaxshared.base import Model, Result, Status
 from jaxshared.data.sources import as_sources
-from jaxshared.fit import check_key, pick_lane, prepare, restart_keys, starts
+from jaxshared.fit import check_counts, check_key, pick_lane, prepare, restart_keys, starts
+from jaxshared.models import start
 from jaxshared.solve import solve
 from jaxshared.solvers import Accelerated
 
@@ -125,6 +126,7 @@ def sweep(
     (4, 'CONVERGED', (3, 1))
     """
     check_key(key)
+    check_counts(restarts=restarts, max_steps=max_steps, batch_size=batch_size or 1)
     solver = Accelerated() if solver is None else solver
     sources = as_sources(sources, aligned=model.aligned, num_sources=model.num_sources)
     settings = _settings(axes, points)
@@ -133,7 +135,14 @@ def sweep(
     changes = [{k: v for k, v in s.items() if k not in names} for s in settings]
     hypers = _hypers(model, sources, hyper, changes)
     padded = functools.reduce(_covering, models)
+    for each in models:
+        _check_fits(each, padded)
 
+    if init in start.METHODS[1:] and len({each.ranks for each in models}) > 1:
+        raise ValueError(
+            f"init={init!r} depends on the rank, so lanes of other ranks would not equal their fits: "
+            f"sweep ranks with init='random', or one rank at a time."
+        )
     keys = restart_keys(key, restarts)
     lanes = [(s, r) for s in range(len(settings)) for r in range(restarts)]
     ranks = jnp.asarray([models[s].ranks for s, _ in lanes], jnp.int32)
@@ -181,11 +190,19 @@ def _settings(axes, points):
         if not points or any(set(point) != set(points[0]) for point in points):
             raise ValueError("points must be a non-empty list of settings with the same names.")
         return points
-    axes = {name: list(values) for name, values in axes.items()}
+    for name, values in axes.items():
+        if not isinstance(values, Iterable) or isinstance(values, str):
+            raise ValueError(f"axis {name} is {values!r}: pass the values to try, as a list.")
+    axes = {name: [_plain(value) for value in values] for name, values in axes.items()}
     for name, values in axes.items():
         if not values:
             raise ValueError(f"axis {name} has no values.")
     return [dict(zip(axes, values)) for values in itertools.product(*axes.values())]
+
+
+def _plain(value):
+    """Ranks as Python integers, also where they came from NumPy."""
+    return int(value) if isinstance(value, np.integer) else value
 
 
 def _hypers(model, sources, hyper, changes):
@@ -224,12 +241,23 @@ def _covering(a, b):
     return a.replace(**changes)
 
 
+def _check_fits(model, padded):
+    """Lanes may differ in ranks alone: who shares what, and how, is the same for all of them."""
+    same = len(model.ranks) == len(padded.ranks)
+    if hasattr(padded, "sharing"):
+        same &= [s for s, _ in model.sharing] == [s for s, _ in padded.sharing]
+    elif hasattr(padded, "rank"):
+        same &= model.replace(rank=padded.rank) == padded
+    if not same:
+        raise ValueError(f"cannot sweep {model} and {padded} together: only ranks may differ.")
+
+
 def _maximum(a, b):
     if a == b:
         return a
     if isinstance(a, tuple) and isinstance(b, tuple) and len(a) == len(b):
         return tuple(_maximum(x, y) for x, y in zip(a, b))
-    if isinstance(a, int) and isinstance(b, int):
+    if isinstance(a, int) and isinstance(b, int) and not isinstance(a, bool):
         return max(a, b)
     raise ValueError(f"cannot sweep over {a!r} and {b!r}: only ranks may differ between lanes.")
 

@@ -32,7 +32,7 @@ ROWS = 32
 
 
 def squared_norm(source):
-    r"""Sum of squares :math:`\|X\|_F^2`, without overflow for entries up to the dtype's range."""
+    r"""Sum of squares :math:`\|X\|_F^2`."""
     values = source.data if isinstance(source, Sparse) else source
     values = jnp.ravel(values)
     return jnp.vdot(values, values)
@@ -169,7 +169,9 @@ def _convert(source, name):
     if scipy.sparse.issparse(source):
         if source.dtype.kind not in "biuf":
             raise TypeError(f"{name} has dtype {source.dtype}: pass real numbers.")
-        return Sparse.from_scipy(source)
+        converted = Sparse.from_scipy(source)
+        _check_not_vanished(source.data, converted.data, name)
+        return converted
     try:
         array = source if isinstance(source, jax.Array) else np.asarray(source)
         real = jnp.issubdtype(array.dtype, jnp.integer) or jnp.issubdtype(array.dtype, jnp.floating)
@@ -188,7 +190,19 @@ def _convert(source, name):
     # Half precision cannot hold sums of squares; integers and booleans become real numbers.
     dtype = jnp.promote_types(array.dtype, jnp.float32)
     with np.errstate(over="ignore"):  # what does not fit is reported as infinite below
-        return jnp.asarray(array, dtype=jax.dtypes.canonicalize_dtype(dtype))
+        converted = jnp.asarray(array, dtype=jax.dtypes.canonicalize_dtype(dtype))
+    if not isinstance(array, jax.Array):
+        _check_not_vanished(array, converted, name)
+    return converted
+
+
+def _check_not_vanished(given, converted, name):
+    """Entries that became zero in single precision would look like a source without data."""
+    if given.size and given.any() and not (converted.size and bool(jnp.any(converted != 0))):
+        raise ValueError(
+            f"{name} has entries up to {np.abs(given).max():.3g}, which are zero in "
+            f"{converted.dtype}: divide it by {np.abs(given).max():.3g} first."
+        )
 
 
 def _complaint(source, name):

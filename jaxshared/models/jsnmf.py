@@ -10,6 +10,7 @@ source.
 from __future__ import annotations
 
 import dataclasses
+import operator
 
 from jaxshared.models.shared import SharedBasis, check_sharing
 
@@ -28,7 +29,8 @@ class JSNMF(SharedBasis):
     specific: tuple
 
     def __post_init__(self):
-        object.__setattr__(self, "specific", tuple(int(rank) for rank in self.specific))
+        object.__setattr__(self, "shared", operator.index(self.shared))
+        object.__setattr__(self, "specific", tuple(operator.index(r) for r in self.specific))
         if len(self.specific) < 2:
             raise ValueError(
                 f"specific is {self.specific}: name one rank per source, two or more. For a single "

@@ -6,6 +6,7 @@ r"""NMF: one source, one basis (Lee and Seung 1999).
 from __future__ import annotations
 
 import dataclasses
+import operator
 
 from jaxshared.models.shared import SharedBasis, check_sharing
 
@@ -23,6 +24,7 @@ class NMF(SharedBasis):
     rank: int
 
     def __post_init__(self):
+        object.__setattr__(self, "rank", operator.index(self.rank))
         check_sharing(self.sharing)
 
     @property

@@ -321,7 +321,8 @@ def _by_sign(params, linear):
 
 def _each(name, value, count):
     """One strength per source, checked where it is a number that can be looked at."""
-    values = tuple(value) if isinstance(value, (tuple, list)) else (value,) * count
+    several = isinstance(value, (tuple, list)) or getattr(value, "ndim", 0)
+    values = tuple(value) if several else (value,) * count
     if len(values) != count:
         raise ValueError(f"{name} has {len(values)} values for {count} sources: give one for each.")
     for k, each in enumerate(values):

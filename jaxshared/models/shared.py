@@ -100,7 +100,8 @@ class SharedBasis(Model):
 
     def hyper(self, sources, **changes):
         """``weights``: one per source, by default the inverse squared norms."""
-        return Hyper(source_weights(sources))._replace(**changes)
+        weights = source_weights(sources, changes.pop("weights", None))
+        return Hyper(weights)._replace(**changes)
 
     def objective(self, params, sources, hyper):
         r"""Weighted squared error of every source.
@@ -211,8 +212,17 @@ class SharedNMF(SharedBasis):
         object.__setattr__(self, "sharing", check_sharing(pairs))
 
 
-def source_weights(sources):
-    """The inverse squared norm of each source; 1 for a source of zeros."""
+def source_weights(sources, given=None):
+    """One weight per source: those given, or the inverse squared norms; 1 for a source of zeros."""
+    if given is not None:
+        if not isinstance(given, (tuple, list)) or len(given) != len(sources):
+            raise ValueError(
+                f"weights is {given!r}: pass a tuple of {len(sources)}, one per source."
+            )
+        known = [w for w in given if not isinstance(w, jax.core.Tracer)]
+        if any(not np.all(np.isfinite(w)) or np.any(np.less(w, 0)) for w in known):
+            raise ValueError(f"weights is {given!r}: weights are finite and not negative.")
+        return tuple(given)
     norms = [squared_norm(source) for source in sources]
     return tuple(jnp.where(n > 0, 1 / jnp.where(n > 0, n, 1), 1) for n in norms)
 

@@ -7,7 +7,6 @@ import functools
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.experimental.sparse import BCSR
 
 from jaxshared.data.sources import gram_change, squared_norm, total
 from jaxshared.data.sparse import Sparse
@@ -159,14 +158,11 @@ def masked_change(source, basis, coef, mask):
 
 def _masked_norm(source, mask):
     if isinstance(source, Sparse):
-        squares = Sparse(*(_squared(part) for part in (source.rows, source.columns)))
+        both = (source.rows, source.columns)
+        squares = Sparse(*(part._replace(data=part.data**2) for part in both))
         ones = jnp.ones((source.shape[0], 1), source.dtype)
         return jnp.sum((squares.T @ ones) * mask)
     return squared_norm(source * mask[:, 0])
-
-
-def _squared(matrix):
-    return BCSR((matrix.data**2, matrix.indices, matrix.indptr), shape=matrix.shape)
 
 
 def project_view(params, source, index, max_sweeps=2000):

@@ -36,6 +36,7 @@ class AcceleratedState(NamedTuple):
     behind: Any
     momentum: jax.Array
     limit: jax.Array
+    refused: jax.Array
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,14 +60,15 @@ class Accelerated:
         objective = model.quick_objective(params, sources, hyper)
         momentum = jnp.asarray(self.momentum, objective.dtype)
         return AcceleratedState(
-            params, objective, params, params, momentum, jnp.ones_like(momentum)
+            params, objective, params, params, momentum, jnp.ones_like(momentum), jnp.array(False)
         )
 
     def step(self, model, state, sources, hyper):
         """One extrapolated sweep over all blocks, taken or refused."""
         candidate, fresh, ahead = self._extrapolated(model, state, sources, hyper)
         objective = model.quick_objective(candidate, sources, hyper)
-        taken = objective <= state.objective
+        # What is not a number is taken too: the loop sees it and says NONFINITE.
+        taken = ~(objective > state.objective)
 
         def pick(new, old):
             return jax.tree.map(lambda a, b: jnp.where(taken, a, b), new, old)
@@ -85,6 +87,7 @@ class Accelerated:
             behind=pick(fresh, state.params),
             momentum=momentum,
             limit=limit,
+            refused=~taken,
         )
         return state, Info(accepted=taken)
 
@@ -96,9 +99,10 @@ class Accelerated:
         # A model with an order of its own, such as inner loops, is extrapolated after its sweep.
         at_once = type(model).visit is Model.visit
         found = {}
+        momentum = jnp.where(state.refused, 0, state.momentum)
 
         def further(block, z):
-            return restore(constraints[block], z + state.momentum * (z - behind[block]))
+            return restore(constraints[block], z + momentum * (z - behind[block]))
 
         def rule(params, block):
             z = jax.tree.leaves(params)[block]
@@ -132,7 +136,11 @@ def _improved(quadratic, constraint, z, sweeps):
 
 
 def _worthwhile(params, sources):
-    """How many passes over the blocks are cheap beside the products with the data: one to four."""
-    products = 2 * sum(num_entries(source) for source in sources)
-    passes = sum(leaf.size for leaf in jax.tree.leaves(params))
-    return max(1, min(4, products // (10 * max(passes, 1))))
+    """How many passes over the blocks are cheap beside the products with the data: one to four.
+
+    A product costs the entries of the source times the rank, a pass the rows of the blocks times the
+    rank squared. The rank itself must not decide: an absent component may change nothing.
+    """
+    entries = sum(num_entries(source) for source in sources)
+    rows = sum(leaf.shape[0] for leaf in jax.tree.leaves(params))
+    return max(1, min(4, entries // (200 * max(rows, 1))))

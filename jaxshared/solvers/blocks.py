@@ -37,8 +37,8 @@ def unit_columns(block):
     """Columns of norm one; a zero column stays zero."""
     largest = jnp.max(jnp.abs(block), axis=0, initial=0)
     block = block / jnp.where(largest > 0, largest, 1)  # squares of tiny entries must not vanish
-    norm = jnp.sqrt(jnp.sum(block * block, axis=0))
-    return block / jnp.where(norm > 0, norm, 1)
+    square = jnp.sum(block * block, axis=0)
+    return block / jnp.sqrt(jnp.where(square > 0, square, 1))
 
 
 def restore(constraint, block):
@@ -84,13 +84,19 @@ def _residual(constraint, z, pos, neg):
     gradient = pos - neg
     if constraint is Constraint.SPHERE:
         gradient = gradient - z * jnp.sum(z * gradient, axis=0)
-    size = jnp.linalg.norm(z, axis=0)
-    slope = jnp.linalg.norm(pos, axis=0) + jnp.linalg.norm(neg, axis=0)
+    size = _lengths(z)
+    slope = _lengths(pos) + _lengths(neg)
     present = size > 0
     step = jnp.where(slope > 0, size / jnp.where(slope > 0, slope, 1), 0)
-    moved = jnp.linalg.norm(z - restore(constraint, z - step * gradient), axis=0)
+    moved = _lengths(z - restore(constraint, z - step * gradient))
     # A zero column that the data would revive is as far from stationary as can be.
     revivable = (jnp.max(neg - pos, axis=0) > 0) & (constraint is not Constraint.SPHERE)
     each = jnp.where(present, moved / jnp.where(present, size, 1), revivable)
     count = jnp.maximum(jnp.sum(present | revivable), 1)
     return jnp.sqrt(jnp.sum(each**2) / count)
+
+
+def _lengths(block):
+    """Norms of the columns, whatever their scale: squares must neither vanish nor overflow."""
+    largest = jnp.max(jnp.abs(block), axis=0, initial=0)
+    return largest * jnp.linalg.norm(block / jnp.where(largest > 0, largest, 1), axis=0)

@@ -70,7 +70,8 @@ def column_sweeps(quadratic, z, sweeps=1):
     linear, gram, rank = linear.T, quadratic.gram, z.shape[1]
     scale = jnp.diagonal(gram)
     # An absent component has no curvature and no slope: it keeps its zeros.
-    inverse = jnp.where(scale > 0, 1 / jnp.maximum(scale, tiny(z.dtype)), 0)
+    present = scale > 0
+    inverse = jnp.where(present, 1 / jnp.where(present, jnp.maximum(scale, tiny(z.dtype)), 1), 0)
 
     def column(r, zt):
         slope = linear[r] - gram[r] @ zt

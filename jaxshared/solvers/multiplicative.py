@@ -61,7 +61,8 @@ def multiplied(constraint, z, pos, neg, floor=None):
     """One multiplicative move of one block."""
     if constraint is Constraint.SPHERE:
         pos, neg = pos + z * jnp.sum(z * neg, axis=0), neg + z * jnp.sum(z * pos, axis=0)
-    moved = z * neg / jnp.maximum(pos, tiny(z.dtype))
+    # Where there is no pos there is no neg either; dividing by one keeps derivatives finite.
+    moved = z * neg / jnp.where(pos > tiny(z.dtype), pos, 1)
     floor = jnp.finfo(z.dtype).eps if floor is None else floor
     moved = jnp.maximum(moved, floor * jnp.max(moved, axis=0, initial=0))
     if constraint is not Constraint.SPHERE:

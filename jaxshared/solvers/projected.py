@@ -79,16 +79,21 @@ class ProjectedGradient:
     def _optimise(self, model, state, sources, hyper):
         pos, neg = model.split(state.params, sources, hyper)
         gradient = jax.tree.map(jnp.subtract, pos, neg)
-        updates, inner = self.optimiser.update(gradient, state.optimiser, state.params)
-        moved = optax.apply_updates(state.params, updates)
-        moved = jax.tree.map(
-            lambda z, old, constraint: jnp.where(
-                jnp.any(old != 0, axis=0) | jnp.any(z != 0, axis=0), restore(constraint, z), 0
-            ),
-            moved,
+
+        def objective(params):
+            return model.objective(params, sources, hyper)
+
+        # Line searches ask for values; XLA drops them where they are not used.
+        updates, inner = optax.with_extra_args_support(self.optimiser).update(
+            gradient,
+            state.optimiser,
             state.params,
-            model.constraints(moved),
+            value=objective(state.params),
+            grad=gradient,
+            value_fn=objective,
         )
+        moved = optax.apply_updates(state.params, updates)
+        moved = jax.tree.map(restore, model.constraints(moved), moved)
         for block in range(len(jax.tree.leaves(moved))):
             best = model.closed_form(moved, sources, hyper, block)
             moved = moved if best is None else put(moved, block, best)

@@ -86,8 +86,9 @@ def cotransfer(
 def _alone(model, hyper, k, target, graph, strengths):
     """The second stage's strengths: errors begin at the same residual, graphs weigh the same."""
     own = model.hyper((target,), graphs=(graph,))
-    threshold = hyper.sparsity[k] / (2 * hyper.weights[k])
-    own = own._replace(sparsity=(2 * own.weights[0] * threshold,))
+    if hyper.weights[k] > 0:  # a source without weight has no errors to go by
+        threshold = hyper.sparsity[k] / (2 * hyper.weights[k])
+        own = own._replace(sparsity=(2 * own.weights[0] * threshold,))
     # A default smoothness follows from the graph of the target itself.
     given = "smoothness" in strengths
     return own._replace(smoothness=hyper.smoothness[k : k + 1]) if given else own
