@@ -39,9 +39,8 @@ def start_views(key, sources, rank, method):
     """Bases, and coefs that are the same for all views but for their units."""
     dtype, samples = sources[0].dtype, sources[0].shape[1]
     if method in ("random", "chain"):
-        keys = jax.random.split(key, len(sources) + 1)
-        coef = start.random_columns(keys[-1], samples, rank, dtype)
-        bases = [start.random_columns(k, x.shape[0], rank, dtype) for k, x in zip(keys, sources)]
+        sizes = (*(source.shape[0] for source in sources), samples)
+        ((*bases, coef),) = start.random_factors(key, (rank,), sizes, dtype)
         return tuple(bases), (coef,) * len(sources)
     basis, coef = start.nndsvd(key, sources[0], rank, method)
     bases, coefs = [basis], [coef]
