@@ -106,7 +106,7 @@ def asso_rows(shape, rank, density):
 
 
 def pybmf_row(rank=36):
-    """PyBMF cuts confidences at > threshold; with ``strict`` so do we, and the factors are equal."""
+    """PyBMF cuts confidences at > threshold; with ``strict`` so do we, with equal factors."""
     x = source(SMALL, rank, 0.05)
     run = lambda: boolean.asso(x, rank, threshold=0.5, strict=True)
     ours, seconds = run(), best_of(run, 20)
