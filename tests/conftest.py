@@ -4,10 +4,6 @@ import functools
 import os
 import pathlib
 
-# Tests compile hundreds of small programs that run for milliseconds: compiling them without
-# optimisation takes a third less time. Set XLA_FLAGS to test with other settings.
-os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
-
 import jax
 import jax.numpy as jnp
 import numpy as np
