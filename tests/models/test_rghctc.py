@@ -95,6 +95,22 @@ def test_no_sweep_raises_the_objective_with_every_term_on(solver, record, x64):
         assert values[-1] < values[0]
 
 
+def test_halves_equal_split_grad_with_graphs_and_a_sparse_source(x64):
+    x, y = planted()
+    sources = (x, scipy.sparse.csr_array(np.where(y > 0.5, y, 0)))
+    sources = js.as_sources(sources, aligned="samples")
+    model = RGHCTC(3)
+    hyper = jax.tree.map(jnp.asarray, model.hyper(sources, graphs=(ring(24), 2 * ring(24))))
+    params = model.init(jax.random.key(0), sources)
+    hand, derived = model.split(params, sources, hyper), model.derived_split(params, sources, hyper)
+    gradient = jax.grad(model.objective)(params, sources, hyper)
+    scale = max(float(leaf.max()) for leaf in jax.tree.leaves(hand))
+    pairs = zip(jax.tree.leaves(hand), jax.tree.leaves(derived))
+    assert all(np.abs(a - b).max() < 1e-12 * scale for a, b in pairs)
+    difference = jax.tree.map(lambda p, n, g: np.abs(p - n - g).max(), *hand, gradient)
+    assert max(jax.tree.leaves(difference)) < 1e-12 * scale
+
+
 def test_halves_stay_right_and_non_negative_for_any_errors(x64):
     """Given errors may exceed the source; those that are found never do."""
     sources = js.as_sources(planted(), aligned="samples")
