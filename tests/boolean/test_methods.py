@@ -130,8 +130,8 @@ def test_planted_data_is_recovered_to_the_noise_level():
     for number in range(10):
         data = planted(jax.random.key(number))
         errors = [
-            solve_joint(method, data.sources, 10, (10, 10), None, THRESHOLDS).history[-1]
-            for method in ("concat_asso", "dominated")
+            solve_joint(method, data.sources, 10, (10, 10), None, (*THRESHOLDS, 0.55)).history[-1]
+            for method in METHODS
         ]
         ratios.append(min(errors) / sum(data.flipped))
     # A planted factor of a few cells can hide in the noise, so single draws end a little above it.
@@ -147,7 +147,7 @@ def test_select_ranks_finds_planted_ranks_to_within_one_on_average():
             shared=range(5, 16),
             specific=[10],
             method="concat_asso",
-            threshold=(0.5, 0.6),
+            threshold=THRESHOLDS,
         )
         found.append((chosen.shared, *chosen.specific))
     off = np.abs(np.array(found) - 10).mean(0)
