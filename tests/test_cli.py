@@ -202,7 +202,8 @@ def test_a_sweep_writes_a_table_and_goes_on_restart_by_restart(files, monkeypatc
     options = {"key": jax.random.key(0), "restarts": 2, "max_steps": 20}
     grid = js.sweep(js.JSNMF(1, (1, 1)), sources, points=[point], **options)
     mine = [float(row["objective"]) for row in rows if row["shared"] == "1"]
-    np.testing.assert_allclose(mine, grid.objective[0], rtol=1e-3)  # summed in another order
+    # Summed in another order; a fit this good is known to rounding of the squared norms only.
+    np.testing.assert_allclose(mine, grid.objective[0], atol=2e-6)
 
 
 def test_rows_with_names_are_put_into_one_order(files):

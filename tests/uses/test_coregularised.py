@@ -52,7 +52,7 @@ def test_together_the_views_tell_what_none_can_tell_alone(toy, form):
     both = coregularised(toy.sources, 4, key=KEY, form=form, agreement=0.1)
     alone = [coregularised((x,), 4, key=KEY, form=form) for x in toy.sources]
     scores = [accuracy(toy.labels, each.labels) for each in (both, *alone)]
-    assert scores[0] > 0.9 and scores[0] > max(scores[1:]) + 0.05
+    assert scores[0] > 0.9 and scores[0] > max(scores[1:]) + 0.04
 
 
 def test_sparse_graphs_and_sparse_sources_give_the_labels_of_dense_ones(toy):
