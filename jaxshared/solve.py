@@ -70,7 +70,8 @@ def begin(model, params, sources, hyper, solver, max_steps, check_every=CHECK_EV
     # Below this an objective made of sums over the data cannot be told from its neighbour. A start
     # can be arbitrarily bad, so the factors of zero bound it.
     nothing = model.objective(jax.tree.map(jnp.zeros_like, params), sources, hyper)
-    rounding = 8 * jnp.finfo(objective.dtype).eps * jnp.minimum(objective, nothing)
+    scale = jnp.where(nothing < objective, nothing, objective)  # also where zero factors give NaN
+    rounding = 8 * jnp.finfo(objective.dtype).eps * jnp.abs(scale)
     return Loop(
         state=solver.init(model, params, sources, hyper),
         kept=params,
