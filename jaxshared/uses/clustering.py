@@ -16,14 +16,17 @@ from sklearn.preprocessing import normalize
 
 from jaxshared import metrics
 from jaxshared.uses.columns import PARTS, part_columns, unit_bases
+from jaxshared.uses.cotransfer import CoTransfer, cotransfer
 
 __all__ = [
     "PARTS",
     "SCALES",
+    "CoTransfer",
     "CommonCategories",
     "cluster",
     "cluster_coefs",
     "common_categories",
+    "cotransfer",
     "scale_coefs",
     "seed_of",
 ]
