@@ -159,3 +159,19 @@ def test_a_saved_result_comes_back_whole_and_a_cut_file_is_refused(tmp_path):
     with pytest.raises((OSError, FileNotFoundError)):
         js.save(tmp_path / "no" / "folder.npz", result, model)
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_faint_sample_is_projected_as_well_as_a_strong_one():
+    basis = jnp.array([[1.0, 1, 0], [1, 1.1, 0], [0, 0, 1]]).T
+    params = js.Params((basis,), (jnp.ones((1, 3)),))
+    samples = jnp.stack([jnp.array([0, 0, 1.0]), 1e-6 * basis[:, 1]], axis=1)
+    coef = js.project(js.NMF(3), params, samples)
+    np.testing.assert_allclose(coef[1] * 1e6, [0, 1, 0], atol=0.05)
+
+
+def test_a_sweep_refuses_models_that_differ_in_more_than_ranks():
+    with pytest.raises(ValueError, match="only ranks may differ"):
+        js.sweep(js.RGHCTC(2), (PAIR[0], PAIR[0]), key=KEY, robust=[True, False])
+    patterns = [{(0, 1): 1, (0,): 2}, {(0, 1): 1, (1,): 2}]
+    with pytest.raises(ValueError, match="only ranks may differ"):
+        js.sweep(js.SharedNMF(patterns[0]), PAIR, key=KEY, sharing=patterns)

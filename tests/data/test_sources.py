@@ -131,6 +131,7 @@ BAD = {
     "no samples": (np.ones((3, 0)), "source has shape (3, 0): it needs at least one feature"),
     "a vector": (np.ones(3), "a source is a (features, samples) matrix. Reshape one sample"),
     "squares overflow": (np.full((2, 2), 1e25), "divide it by 1e+25 first"),
+    "zero in this type": (np.full((2, 2), 1e-50), "which are zero in float32: divide it by 1e-50"),
     "squares vanish": (np.full((2, 2), 1e-25), "divide it by 1e-25 first"),
 }
 
