@@ -26,7 +26,7 @@ def digits(first=range(7), second=range(3, 10), *, limit=None):
 
     >>> data = digits()
     >>> [x.shape for x in data.sources], sorted(set(data.labels[1].tolist()))
-    ([(64, 901), (64, 896)], [3, 4, 5, 6, 7, 8, 9])
+    ([(64, 902), (64, 895)], [3, 4, 5, 6, 7, 8, 9])
     """
     images, truth = _load()
     chosen = [np.isin(truth, list(first)), np.isin(truth, list(second))]
