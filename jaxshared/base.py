@@ -21,7 +21,17 @@ import numpy as np
 
 from jaxshared.transforms import split_grad
 
-__all__ = ["Constraint", "Info", "Model", "Params", "Quadratic", "Result", "Solver", "Status"]
+__all__ = [
+    "Constraint",
+    "Info",
+    "Model",
+    "Params",
+    "Quadratic",
+    "Result",
+    "Solver",
+    "Status",
+    "whole_number",
+]
 
 
 class Status(enum.IntEnum):
@@ -112,6 +122,8 @@ class Model:
     num_sources: int | None = None
     #: What the sources have in common: the features (rows), or the samples (columns).
     aligned = "features"
+    #: The methods of ``init``, by name.
+    inits = ("random", "nndsvd", "nndsvda", "nndsvdar")
 
     def init(self, key, sources, *, method="random"):
         """Starting factors for ``sources``; see :mod:`jaxshared.models.start` for the methods."""
@@ -218,6 +230,13 @@ class Model:
     def replace(self, **changes):
         """The same model with other fields."""
         return dataclasses.replace(self, **changes)
+
+
+def whole_number(value, name):
+    """``value`` as a Python integer, or a ValueError unless it is a whole number from 1 up."""
+    if int(value) != value or value < 1:
+        raise ValueError(f"{name} is {value}: it must be a whole number from 1 up.")
+    return int(value)
 
 
 class Solver(Protocol):

@@ -11,9 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 from tqdm.auto import tqdm
 
-from jaxshared.base import Constraint, Result, Status
+from jaxshared.base import Constraint, Result, Status, whole_number
 from jaxshared.data.sources import as_sources
-from jaxshared.models import start
 from jaxshared.solve import CHECK_EVERY, advance, begin, finish
 from jaxshared.solvers import Accelerated
 from jaxshared.uses.factors import lost_components
@@ -42,6 +41,7 @@ def fit(
 
     ``hyper``: a dictionary of changes to the defaults, or what ``model.hyper`` returned.
     ``init``: a method of ``model.init``, or given factors to start from.
+    ``tol``: see :func:`solve`; a model with a search of its own, such as JSBMF, ends by itself.
     ``callback``: called after every chunk of steps with the best Result so far; return True to stop.
     Ctrl-C also stops, and returns the best so far with status INTERRUPTED.
 
@@ -52,11 +52,14 @@ def fit(
     ('CONVERGED', 0.0)
     """
     check_key(key)
-    check_counts(restarts=restarts, max_steps=max_steps)
-    options = dict(restarts=int(restarts), max_steps=int(max_steps))
-    max_steps = int(max_steps)
+    restarts = whole_number(restarts, "restarts")
+    max_steps = whole_number(max_steps, "max_steps")
     if hasattr(model, "fit"):  # a model that is not fitted by steps of a solver
-        return model.fit(sources, key=key, hyper=hyper, progress=progress, **options)
+        unused = dict(solver=solver, callback=callback, init=None if init == "random" else init)
+        for name in (name for name, value in unused.items() if value is not None):
+            raise ValueError(f"{type(model).__name__} has no use for {name}: leave it out.")
+        options = dict(restarts=restarts, max_steps=max_steps, progress=progress)
+        return model.fit(sources, key=key, hyper=hyper, **options)
     solver = Accelerated() if solver is None else solver
     sources, hyper = prepare(model, sources, hyper)
     params = starts(model, sources, restart_keys(key, restarts), init)
@@ -111,13 +114,6 @@ def _cast(value, dtype):
     return jnp.asarray(value) if index else jnp.asarray(value, dtype)
 
 
-def check_counts(**counts):
-    """Whole numbers from 1 up."""
-    for name, value in counts.items():
-        if int(value) != value or value < 1:
-            raise ValueError(f"{name} is {value}: it must be a whole number from 1 up.")
-
-
 def check_key(key):
     """A random key, or an error that shows how to make one."""
     if not isinstance(key, jax.Array) or not (
@@ -138,9 +134,9 @@ def starts(model, sources, keys, init):
         return jax.tree.map(lambda leaf: jnp.stack([leaf] * len(keys)), params)
     if init == "random":
         return _random_starts(model, sources, jnp.stack(keys))
-    if init not in start.METHODS:
+    if init not in model.inits:
         raise ValueError(
-            f"init is {init!r}: use one of {', '.join(start.METHODS)}, or given factors."
+            f"init is {init!r}: use one of {', '.join(model.inits)}, or given factors."
         )
     lanes = [model.init(key, sources, method=init) for key in keys]
     return jax.tree.map(lambda *leaves: jnp.stack(leaves), *lanes)
@@ -197,9 +193,12 @@ def _drive(model, loops, sources, hyper, tol, solver, max_steps, progress, callb
                 bar.update(until - done)
                 best = float(np.nanmin(np.asarray(loops.objective)))
                 bar.set_postfix_str(f"objective {best:.6g}")
+                stop = callback is not None and callback(
+                    _best(finish(model, loops, sources, hyper))
+                )
                 if not np.any(np.asarray(loops.status) == Status.MAX_STEPS):
                     break
-                if callback is not None and callback(_best(finish(model, loops, sources, hyper))):
+                if stop:
                     return loops, True
                 seconds = time.perf_counter() - begun
                 if not first:  # the first chunk also compiles

@@ -10,6 +10,7 @@ import tempfile
 import zipfile
 import zlib
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -112,7 +113,8 @@ def _decode(value, arrays):
     if "value" in value:
         return value["value"]
     if "array" in value:
-        return jnp.asarray(arrays[value["array"]])
+        with jax.enable_x64(True):  # double precision comes back as it was saved
+            return jnp.asarray(arrays[value["array"]])
     items = [_decode(item, arrays) for item in value["items"]]
     return tuple(items) if value["tuple"] is None else _find(value["tuple"], tuple)(*items)
 

@@ -17,10 +17,9 @@ import jax.numpy as jnp
 import numpy as np
 from tqdm.auto import tqdm
 
-from jaxshared.base import Model, Result, Status
+from jaxshared.base import Model, Result, Status, whole_number
 from jaxshared.data.sources import as_sources
-from jaxshared.fit import check_counts, check_key, pick_lane, prepare, restart_keys, starts
-from jaxshared.models import start
+from jaxshared.fit import check_key, pick_lane, prepare, restart_keys, starts
 from jaxshared.solve import solve
 from jaxshared.solvers import Accelerated
 
@@ -126,7 +125,9 @@ def sweep(
     (4, 'CONVERGED', (3, 1))
     """
     check_key(key)
-    check_counts(restarts=restarts, max_steps=max_steps, batch_size=batch_size or 1)
+    restarts = whole_number(restarts, "restarts")
+    max_steps = whole_number(max_steps, "max_steps")
+    batch_size = batch_size and whole_number(batch_size, "batch_size")
     solver = Accelerated() if solver is None else solver
     sources = as_sources(sources, aligned=model.aligned, num_sources=model.num_sources)
     settings = _settings(axes, points)
@@ -138,7 +139,8 @@ def sweep(
     for each in models:
         _check_fits(each, padded)
 
-    if init in start.METHODS[1:] and len({each.ranks for each in models}) > 1:
+    of_one_rank = isinstance(init, str) and init != "random"
+    if of_one_rank and len({each.ranks for each in models}) > 1:
         raise ValueError(
             f"init={init!r} depends on the rank, so lanes of other ranks would not equal their fits: "
             f"sweep ranks with init='random', or one rank at a time."
@@ -212,7 +214,7 @@ def _hypers(model, sources, hyper, changes):
     known: dict[Any, Any] = {}
     out = []
     for change in changes:
-        name = repr(sorted(change.items()))
+        name = frozenset((name, id(value)) for name, value in change.items())
         if name not in known:
             known[name] = prepare(model, sources, {**(hyper or {}), **change})[1]
         out.append(known[name])

@@ -66,8 +66,10 @@ def verify(model, sources, *, key, hyper=None, steps=STEPS):
 
     Per block: the largest relative difference between hand-written and computed halves, between
     pos - neg and the gradient, and the most negative entry of either half. A block with a closed form
-    must not be improvable by small changes. For the model: the largest rise of the objective within
-    one of ``steps`` multiplicative steps, and the KKT residual at the end relative to the start.
+    must not be improvable by small changes, and one whose rows are tied must keep to its curvature
+    bound. For the model: the largest rise of the objective within one of ``steps`` multiplicative
+    steps, the KKT residual at the end relative to the start, and how far the quick objective is from
+    the objective.
 
     >>> import jaxshared as js
     >>> report = js.verify(js.NMF(2), np.ones((4, 5)), key=jax.random.key(0))
@@ -81,7 +83,7 @@ def verify(model, sources, *, key, hyper=None, steps=STEPS):
         if hyper is None or isinstance(hyper, dict):
             hyper = model.hyper(sources, **(hyper or {}))
         hyper = jax.tree.map(_double, hyper)
-        params = jax.tree.map(_double, model.init(key, sources))
+        params = jax.tree.map(_double, jax.jit(model.init)(key, sources))
         checks = _block_checks(model, params, sources, hyper, key)
         checks += _descent_checks(model, params, sources, hyper, steps)
     return Report(model, tuple(checks))
@@ -100,7 +102,7 @@ def _block_checks(model, params, sources, hyper, key):
     paths = [
         jax.tree_util.keystr(path).lstrip(".") for path, _ in jax.tree.leaves_with_path(params)
     ]
-    trees = [jax.tree.leaves(tree) for tree in (pos, neg, gradient, *derived)]
+    trees = [map(np.asarray, jax.tree.leaves(tree)) for tree in (pos, neg, gradient, *derived)]
     for block, (path, p, n, g, dp, dn) in enumerate(zip(paths, *trees)):
         if not p.size:
             continue
@@ -108,16 +110,21 @@ def _block_checks(model, params, sources, hyper, key):
         if best is not None:
             rise = _closed_form_gain(model, params, sources, hyper, block, best, key)
             checks.append(Check(path, "closed form: gain by moving off it", rise, TOLERANCE))
-        scale = float(jnp.max(dp) + jnp.max(dn)) or 1.0
+        excess = _excess_curvature(model.quadratic(params, sources, hyper, block), p, key)
+        if excess is not None:
+            checks.append(Check(path, "curvature above its bound", excess, TOLERANCE))
+        scale = float(dp.max() + dn.max()) or 1.0
         checks += [
-            Check(path, "pos against split_grad", float(jnp.max(abs(p - dp))) / scale, TOLERANCE),
-            Check(path, "neg against split_grad", float(jnp.max(abs(n - dn))) / scale, TOLERANCE),
-            Check(
-                path, "pos - neg against grad", float(jnp.max(abs(p - n - g))) / scale, TOLERANCE
-            ),
+            Check(path, "pos against split_grad", _largest(p - dp) / scale, TOLERANCE),
+            Check(path, "neg against split_grad", _largest(n - dn) / scale, TOLERANCE),
+            Check(path, "pos - neg against grad", _largest(p - n - g) / scale, TOLERANCE),
             Check(path, "most negative half", float(-min(p.min(), n.min())) / scale, 0.0),
         ]
     return checks
+
+
+def _largest(difference):
+    return float(np.max(np.abs(difference)))
 
 
 def _closed_form_gain(model, params, sources, hyper, block, best, key):
@@ -135,6 +142,27 @@ def _closed_form_gain(model, params, sources, hyper, block, best, key):
     return max(gains) / max(abs(at_best), np.finfo(float).tiny)
 
 
+def _excess_curvature(quadratic, like, key):
+    """By how much the part that mixes rows exceeds the bound it was given, relative to the bound."""
+    if quadratic is None or quadratic.couple is None:
+        return None
+
+    def coupled(z):
+        pos, neg = (0 if half is None else half for half in quadratic.couple(z))
+        return pos - neg
+
+    def step(z, _):  # a power iteration
+        z = coupled(z) - still
+        norm = jnp.linalg.norm(z)
+        return z / jnp.where(norm > 0, norm, 1), norm
+
+    still = coupled(jnp.zeros_like(like))
+    begin = jax.random.normal(key, like.shape, like.dtype)
+    _, norms = jax.lax.scan(step, begin / jnp.linalg.norm(begin), length=STEPS)
+    bound = float(quadratic.curvature)
+    return max(float(norms[-1]) - bound, 0.0) / (bound or 1.0)
+
+
 def _descent_checks(model, params, sources, hyper, steps):
     solver = Multiplicative()
 
@@ -148,13 +176,17 @@ def _descent_checks(model, params, sources, hyper, steps):
         first = model.objective(params, sources, hyper)
         state, rest = jax.lax.scan(step, state, length=steps)
         ends = [violation(model, p, sources, hyper) for p in (params, state.params)]
-        return jnp.concatenate([first[None], rest]), ends
+        quick = [model.quick_objective(p, sources, hyper) for p in (params, state.params)]
+        return jnp.concatenate([first[None], rest]), ends, quick[1] - quick[0]
 
-    values, (begin, end) = run(params)
+    values, (begin, end), quick = run(params)
     values = np.asarray(values)
-    rise = float(np.max(np.diff(values)) / max(abs(values[0]), np.finfo(float).tiny))
+    size = max(abs(values[0]), np.finfo(float).tiny)
+    rise = float(np.max(np.diff(values)) / size)
+    apart = float(abs(values[-1] - values[0] - quick) / size)
     ratio = float(end) / max(float(begin), np.finfo(float).tiny)
     return [
         Check("all blocks", f"largest rise in {steps} steps", max(rise, 0.0), 1e-12),
         Check("all blocks", "KKT residual, end against start", ratio, 1.0),
+        Check("all blocks", "quick objective against objective", apart, TOLERANCE),
     ]

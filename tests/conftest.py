@@ -3,11 +3,22 @@
 import functools
 import os
 import pathlib
+import tempfile
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+
+
+def pytest_configure(config):
+    """What one process has compiled, the others take from it: most of the time is compilation."""
+    if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
+        folder = tempfile.TemporaryDirectory(prefix="jaxshared-tests-")
+        config.add_cleanup(folder.cleanup)
+        os.environ["JAX_COMPILATION_CACHE_DIR"] = folder.name
+    jax.config.update("jax_compilation_cache_dir", os.environ["JAX_COMPILATION_CACHE_DIR"])
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
 
 
 @pytest.fixture(scope="session")
@@ -34,6 +45,12 @@ def x64():
     """Double precision for one test."""
     with jax.enable_x64(True):
         yield
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def start(model, key, sources):
+    """Random starting factors, by one program instead of one per operation."""
+    return model.init(key, sources)
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1, 5))

@@ -12,9 +12,11 @@ import scipy.sparse
 import jaxshared as js
 from jaxshared.fit import prepare
 
+from .conftest import start
 from .table import ROWS, SOLVERS, make_sources
 
 pytestmark = pytest.mark.parametrize("name", ROWS)
+STEPS = 30
 solvers = pytest.mark.parametrize("solver", SOLVERS.values(), ids=SOLVERS)
 
 
@@ -22,7 +24,7 @@ def setting(name, sources=None, model=None, seed=0):
     row = ROWS[name]
     model = model or row.model
     sources, hyper = prepare(model, sources or make_sources(row), row.hyper)
-    return model, model.init(jax.random.key(seed), sources), sources, hyper
+    return model, start(model, jax.random.key(seed), sources), sources, hyper
 
 
 def largest(tree):
@@ -31,9 +33,9 @@ def largest(tree):
 
 def test_halves_equal_autodiff_and_are_not_negative(name, x64):
     model, params, sources, hyper = setting(name)
-    pos, neg = model.split(params, sources, hyper)
-    derived = model.derived_split(params, sources, hyper)
-    gradient = jax.grad(model.objective)(params, sources, hyper)
+    pos, neg = jax.jit(model.split)(params, sources, hyper)
+    derived = jax.jit(model.derived_split)(params, sources, hyper)
+    gradient = jax.jit(jax.grad(model.objective))(params, sources, hyper)
     scale = largest(pos)
     for half in (pos, neg):
         assert min(float(leaf.min()) for leaf in jax.tree.leaves(half) if leaf.size) >= 0
@@ -65,10 +67,32 @@ def test_a_broken_term_is_caught(name):
     assert not report.ok and "WRONG" in str(report)
 
 
+def test_a_wrong_shortcut_is_caught(name):
+    row = ROWS[name]
+
+    @dataclasses.dataclass(frozen=True)
+    class Broken(type(row.model)):
+        def quick_objective(self, params, sources, hyper):
+            return 1.001 * super().quick_objective(params, sources, hyper)
+
+        def quadratic(self, params, sources, hyper, block):
+            quadratic = super().quadratic(params, sources, hyper, block)
+            tied = quadratic is not None and quadratic.couple is not None
+            return quadratic._replace(curvature=0.5 * quadratic.curvature) if tied else quadratic
+
+    fields = {f.name: getattr(row.model, f.name) for f in dataclasses.fields(row.model)}
+    sources = make_sources(row)
+    report = js.verify(Broken(**fields), sources, key=jax.random.key(0), hyper=row.hyper)
+    wrong = {check.name for check in report.checks if not check.ok}
+    tied = any("curvature" in check.name for check in report.checks)
+    bounds = {"curvature above its bound"} if tied else set()
+    assert wrong == {"quick objective against objective"} | bounds
+
+
 @solvers
 def test_no_step_raises_the_objective_or_leaves_the_constraint(name, solver, record, x64):
     model, params, sources, hyper = setting(name)
-    values, end = record(model, solver, params, sources, hyper, 60)
+    values, end = record(model, solver, params, sources, hyper, STEPS)
     assert np.max(np.diff(values)) <= 1e-13 * values[0]  # rounding
     assert values[-1] < 0.9 * values[0]
     for z, constraint in zip(jax.tree.leaves(end), jax.tree.leaves(model.constraints(end))):
@@ -79,14 +103,14 @@ def test_no_step_raises_the_objective_or_leaves_the_constraint(name, solver, rec
 
 
 @solvers
-def test_an_absent_component_stays_absent_and_changes_nothing(name, solver, x64):
+def test_an_absent_component_stays_absent_and_changes_nothing(name, solver, record, x64):
     row = ROWS[name]
     model, params, sources, hyper = setting(name)
     ranks = row.smaller.ranks
     padded = model.rescale(model.restrict(params, ranks), sources)
-    own = row.smaller.init(jax.random.key(0), sources)
-    results = [
-        js.solve(m, p, sources, hyper, solver=solver, max_steps=30, tol=None)
+    own = start(row.smaller, jax.random.key(0), sources)
+    ends = [
+        record(m, solver, p, sources, hyper, STEPS)[1]
         for m, p in ((model, padded), (row.smaller, own))
     ]
     active = np.asarray(model.active(ranks))
@@ -95,18 +119,16 @@ def test_an_absent_component_stays_absent_and_changes_nothing(name, solver, x64)
         return z if ids is None else z[:, active[ids] == keep]
 
     ids = model.components(params)
-    rest = jax.tree.map(
-        lambda z, i: None if i is None else columns(z, i, False), results[0].params, ids
-    )
+    rest = jax.tree.map(lambda z, i: None if i is None else columns(z, i, False), ends[0], ids)
     assert all(not np.any(leaf) for leaf in jax.tree.leaves(rest))
-    kept = jax.tree.map(lambda z, i: columns(z, i, True), results[0].params, ids)
+    kept = jax.tree.map(lambda z, i: columns(z, i, True), ends[0], ids)
     # The same sums in another order, over thirty steps.
-    chex.assert_trees_all_close(kept, results[1].params, rtol=1e-6, atol=1e-8 * largest(own))
+    chex.assert_trees_all_close(kept, ends[1], rtol=1e-6, atol=1e-8 * largest(own))
 
 
 def test_vmap_equals_a_loop(name, x64):
     model, _, sources, hyper = setting(name)
-    lanes = [model.init(jax.random.key(seed), sources) for seed in range(3)]
+    lanes = [start(model, jax.random.key(seed), sources) for seed in range(3)]
     stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *lanes)
 
     def run(params):
@@ -153,13 +175,13 @@ def test_single_precision_is_near_double(name):
                 )
             start = params
             result = js.solve(
-                model, params, sources, hyper, solver=js.HALS(), max_steps=30, tol=None
+                model, params, sources, hyper, solver=js.HALS(), max_steps=20, tol=None
             )
             assert jax.tree.leaves(result.params)[0].dtype == (
                 jnp.float64 if double else jnp.float32
             )
             values.append(float(result.objective))
-    # Thirty steps amplify single-precision rounding of 1e-7; the objective is flat there.
+    # Twenty steps amplify single-precision rounding of 1e-7; the objective is flat there.
     assert values[0] == pytest.approx(values[1], rel=1e-3)
 
 
@@ -173,11 +195,11 @@ def test_equal_models_and_solvers_compile_once(name):
             return super().step(*args)
 
     model, params, sources, hyper = setting(name)
-    js.solve(model, params, sources, hyper, solver=Counting(), max_steps=20)
+    js.solve(model, params, sources, hyper, solver=Counting(), max_steps=20, tol=None)
     once = len(traces)
     again = dataclasses.replace(model)
     assert again is not model and again == model and hash(again) == hash(model)
-    js.solve(again, params, sources, hyper, solver=Counting(), max_steps=20)
+    js.solve(again, params, sources, hyper, solver=Counting(), max_steps=20, tol=None)
     assert once and len(traces) == once
 
 

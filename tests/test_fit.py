@@ -2,6 +2,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import scipy.sparse
 
 import jaxshared as js
 from tests.conftest import planted
@@ -144,7 +145,7 @@ def test_ctrl_c_returns_the_best_so_far():
 @pytest.mark.parametrize("method", ["nndsvd", "nndsvda", "nndsvdar"])
 @pytest.mark.parametrize("rank", [3, 25])
 def test_singular_vectors_start_well(method, rank):
-    for source in (X, js.as_source(X).T.T):
+    for source in (X, scipy.sparse.csr_array(X)):
         (source,) = js.as_sources(source)
         start = js.NMF(rank).init(KEY, (source,), method=method)
         assert all(float(leaf.min()) >= 0 for leaf in jax.tree.leaves(start))
@@ -154,6 +155,36 @@ def test_singular_vectors_start_well(method, rank):
         assert first < random
     result = js.fit(js.NMF(rank), X, key=KEY, init=method, max_steps=100)
     assert good(result)
+
+
+@pytest.mark.parametrize("method", ["nndsvd", "nndsvda", "nndsvdar"])
+@pytest.mark.parametrize("kind", [np.asarray, scipy.sparse.csr_array], ids=["dense", "sparse"])
+def test_no_component_is_absent_where_the_source_has_no_more_singular_vectors(method, kind):
+    x = np.outer(np.arange(1.0, 9), np.arange(1.0, 11))
+    start = js.NMF(4).init(KEY, js.as_sources(kind(x)), method=method)
+    assert all(np.all(np.any(np.asarray(leaf) > 0, axis=0)) for leaf in jax.tree.leaves(start))
+
+
+def test_the_callback_sees_the_end_and_models_name_what_they_cannot_use():
+    seen = []
+    result = js.fit(js.NMF(3), X, key=KEY, callback=lambda result: seen.append(result) or True)
+    while result.status == js.Status.INTERRUPTED:
+        result = js.fit(js.NMF(3), X, key=KEY, callback=seen.append)
+    assert seen[-1].status == js.Status.CONVERGED and seen[-1].num_steps == result.num_steps
+    for unused in (dict(solver=js.HALS()), dict(init="nndsvd"), dict(callback=print)):
+        with pytest.raises(ValueError, match=f"JSBMF has no use for {next(iter(unused))}"):
+            js.fit(js.JSBMF(1, (1, 1)), (X > 1, X > 2), key=KEY, **unused)
+    with pytest.raises(ValueError, match="weights is"):
+        js.fit(js.INMF(2), (X, X), key=KEY, hyper={"weights": (1.0, -1.0)})
+    with pytest.raises(ValueError, match="weights is"):
+        js.fit(js.RJSNMF(1, (1, 1)), (X, X), key=KEY, hyper={"weights": 1.0})
+
+
+def test_a_method_of_the_model_starts_a_fit():
+    chained = js.fit(js.MultiNMF(2), (X, X[:5]), key=KEY, init="chain", max_steps=10)
+    assert good(chained)
+    with pytest.raises(ValueError, match="init is 'chain': use one of random"):
+        js.fit(js.ColNMF(2), (X, X[:5]), key=KEY, init="chain")
 
 
 def test_nothing_global_is_set_by_the_import():

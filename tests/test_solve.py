@@ -11,7 +11,7 @@ PAIR = (planted(0, 15, 12, 3), planted(1, 15, 10, 3))
 
 
 @pytest.mark.parametrize(
-    "solver", [js.Multiplicative(), js.HALS(), js.ProjectedGradient()], ids=repr
+    "solver", [js.Multiplicative(), js.HALS(), js.ProjectedGradient(), js.Accelerated()], ids=repr
 )
 def test_the_gradient_through_a_fixed_number_of_steps_matches_finite_differences(solver, x64):
     model = js.JSNMF(2, (1, 1))
@@ -28,6 +28,44 @@ def test_the_gradient_through_a_fixed_number_of_steps_matches_finite_differences
     difference = (outcome(1.3 + step) - outcome(1.3 - step)) / (2 * step)
     assert abs(float(difference)) > 1e-6
     np.testing.assert_allclose(gradient, difference, rtol=1e-5)
+
+
+@pytest.mark.parametrize("solver", [js.Multiplicative(), js.HALS(), js.Accelerated()], ids=repr)
+def test_an_absent_component_leaves_the_gradient_as_it_is(solver, x64):
+    sources = js.as_sources(PAIR)
+    padded, own = js.JSNMF(2, (2, 1)), js.JSNMF(1, (1, 1))
+
+    def outcome(weight, model, start):
+        hyper = model.hyper(sources)
+        hyper = hyper._replace(weights=(weight * hyper.weights[0], hyper.weights[1]))
+        result = js.solve(model, start, sources, hyper, solver=solver, max_steps=5, tol=None)
+        return jnp.sum(model.reconstruct(result.params)[1] ** 2)
+
+    start = padded.restrict(padded.init(KEY, sources), (1, 1, 1))
+    with_absent = jax.grad(outcome)(1.3, padded, padded.rescale(start, sources))
+    alone = jax.grad(outcome)(1.3, own, own.init(KEY, sources))
+    assert abs(float(alone)) > 1e-6
+    np.testing.assert_allclose(with_absent, alone, rtol=1e-8)
+
+
+@pytest.mark.parametrize("solver", [js.HALS(), js.Accelerated(), js.Multiplicative()], ids=repr)
+def test_a_start_that_is_far_off_does_not_end_the_fit_early(solver):
+    sources = js.as_sources(planted(0, 20, 30, 3).astype(np.float32))
+    model = js.NMF(3)
+    hyper, start = model.hyper(sources), model.init(KEY, sources)
+    ends = [
+        js.solve(model, begin, sources, hyper, solver=solver, max_steps=300, tol=1e-6)
+        for begin in (start, jax.tree.map(lambda z: 1e3 * z, start))
+    ]
+    assert ends[1].history[0] > 1e9 and ends[1].objective < 1.2 * ends[0].objective + 1e-4
+
+
+def test_a_source_of_zeros_does_not_end_the_fit_of_the_other_one_early():
+    x = planted(0, 20, 30, 3).astype(np.float32)
+    alone = js.fit(js.NMF(3), x, key=KEY)
+    both = js.fit(js.JSNMF(3, (0, 0)), (x, np.zeros((20, 10))), key=KEY)
+    assert both.status == js.Status.CONVERGED
+    assert both.objective < 1.2 * alone.objective + 1e-4
 
 
 def test_a_loop_in_pieces_is_the_loop_in_one():
@@ -115,6 +153,27 @@ def test_every_lane_of_a_sweep_equals_its_fit_in_double_precision(x64):
             np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-9)
 
 
+def test_accelerated_lanes_equal_their_fits_where_a_product_is_worth_several_passes(x64):
+    x = planted(0, 1200, 1300, 3)  # two passes over each block for one product
+    options = dict(max_steps=12, tol=0.0)
+    grid = js.sweep(js.NMF(1), x, key=KEY, rank=[2, np.int64(4)], **options)
+    for lane, rank in enumerate((2, 4)):
+        alone = js.fit(js.NMF(rank), x, key=KEY, **options)
+        lane = grid.lane(lane)
+        np.testing.assert_allclose(lane.objective, alone.objective, rtol=1e-9)
+        np.testing.assert_allclose(lane.params.bases[0], alone.params.bases[0], rtol=1e-6)
+
+
+def test_settings_that_print_alike_are_not_taken_for_one_another():
+    sources = (np.ones((3, 2000)), np.ones((2, 2000)))
+    first, second = np.ones(2000, bool), np.ones(2000, bool)
+    second[1000] = False
+    grid = js.sweep(
+        js.MultiNMF(1), sources, key=KEY, present=[(first, None), (second, None)], max_steps=1
+    )
+    assert grid.objective[0, 0] != grid.objective[1, 0]
+
+
 def test_a_sweep_mixes_ranks_and_hyper_parameters():
     sources = tuple(x.astype(np.float32) for x in PAIR)
     w = js.JSNMF(1, (1, 1)).hyper(js.as_sources(sources)).weights
@@ -159,6 +218,28 @@ def test_a_saved_result_comes_back_whole_and_a_cut_file_is_refused(tmp_path):
     with pytest.raises((OSError, FileNotFoundError)):
         js.save(tmp_path / "no" / "folder.npz", result, model)
     assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("model", [js.NMF, js.INMF, js.MultiNMF, js.ColNMF, js.RGHCTC])
+def test_ranks_from_numpy_are_saved_and_files_are_open_to_others(model, tmp_path):
+    model = model(np.int64(2))
+    assert type(model.rank) is int
+    result = js.fit(model, PAIR[:1], key=KEY, max_steps=10)
+    js.save(tmp_path / "fit.npz", result, model)
+    (tmp_path / "plain").touch()
+    assert js.load(tmp_path / "fit.npz")[1] == model
+    modes = [(tmp_path / name).stat().st_mode for name in ("fit.npz", "plain")]
+    assert modes[0] == modes[1]
+
+
+def test_double_precision_is_loaded_as_it_was_saved(tmp_path):
+    path = tmp_path / "fit.npz"
+    with jax.enable_x64(True):
+        result = js.fit(js.NMF(2), PAIR[0], key=KEY, max_steps=10)
+        js.save(path, result, js.NMF(2))
+    back, _ = js.load(path)
+    assert back.params.bases[0].dtype == np.float64
+    np.testing.assert_array_equal(np.asarray(back.params.bases[0]), result.params.bases[0])
 
 
 def test_a_faint_sample_is_projected_as_well_as_a_strong_one():

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import jax.numpy as jnp
 
-from jaxshared.base import Model, Quadratic
+from jaxshared.base import Model, Quadratic, whole_number
 from jaxshared.data.sources import gram_change, squared_error, squared_norm
 from jaxshared.models import start, views
 
@@ -53,7 +53,7 @@ class ColNMF(Model):
     aligned = "samples"
 
     def __post_init__(self):
-        views.check_rank(self.rank)
+        object.__setattr__(self, "rank", whole_number(self.rank, "rank"))
 
     def init(self, key, sources, *, method="random"):
         """Random factors with the sums of the views, or NNDSVD of the first view."""

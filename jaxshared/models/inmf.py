@@ -16,7 +16,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxshared.base import Model, Params, Quadratic
+from jaxshared.base import Model, Params, Quadratic, whole_number
 from jaxshared.data.sources import gram_change, squared_error
 from jaxshared.models import start
 from jaxshared.models.shared import SharedNMF, source_weights
@@ -51,8 +51,7 @@ class INMF(Model):
     rank: int
 
     def __post_init__(self):
-        if int(self.rank) != self.rank or self.rank < 1:
-            raise ValueError(f"rank is {self.rank}: it must be a whole number from 1 up.")
+        object.__setattr__(self, "rank", whole_number(self.rank, "rank"))
 
     def init(self, key, sources, *, method="random"):
         """Random factors scaled to each source, or NNDSVD of all sources side by side."""
@@ -84,7 +83,8 @@ class INMF(Model):
     def hyper(self, sources, **changes):
         """``weights``: by default the inverse squared norms; ``specificity``: 5, as in LIGER."""
         specificity = jnp.asarray(SPECIFICITY, sources[0].dtype)
-        return Hyper(source_weights(sources), specificity)._replace(**changes)
+        weights = source_weights(sources, changes.pop("weights", None))
+        return Hyper(weights, specificity)._replace(**changes)
 
     def objective(self, params, sources, hyper):
         r"""Weighted squared errors, and the size of the departures.

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxshared.base import Model, Quadratic
+from jaxshared.base import Model, Quadratic, whole_number
 from jaxshared.data.sources import gram_change, squared_error
 from jaxshared.models import start, views
 
@@ -65,10 +65,11 @@ class MultiNMF(Model):
     inner: int = 1
 
     aligned = "samples"
+    inits = (*Model.inits, "chain")
 
     def __post_init__(self):
-        views.check_rank(self.rank)
-        views.check_rank(self.inner, "inner")
+        object.__setattr__(self, "rank", whole_number(self.rank, "rank"))
+        object.__setattr__(self, "inner", whole_number(self.inner, "inner"))
 
     def init(self, key, sources, *, method="random"):
         """All views start from the same coefs, so that their components mean the same.

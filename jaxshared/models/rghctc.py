@@ -20,13 +20,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxshared.base import Constraint, Model, Quadratic
+from jaxshared.base import Constraint, Model, Quadratic, whole_number
 from jaxshared.data.graph import check_graphs, graph_halves, roughness
 from jaxshared.data.sources import as_source, gram_error, squared_error, squared_norm
 from jaxshared.data.sparse import Sparse
 from jaxshared.models import start
 from jaxshared.models.convex import nonnegative_minimum
 from jaxshared.models.robust import cleaned, soft_errors, sparse_errors
+from jaxshared.models.shared import source_weights
 from jaxshared.transforms import split_grad
 
 __all__ = ["RGHCTC", "Hyper", "Params"]
@@ -71,8 +72,7 @@ class RGHCTC(Model):
     aligned = "samples"
 
     def __post_init__(self):
-        if int(self.rank) != self.rank or self.rank < 1:
-            raise ValueError(f"rank is {self.rank}: it must be a whole number from 1 up.")
+        object.__setattr__(self, "rank", whole_number(self.rank, "rank"))
 
     def components(self, params):
         """One column per component in every basis and in the coef; errors have none."""
@@ -127,10 +127,8 @@ class RGHCTC(Model):
         square of the source's non-zero entries; infinite for no errors.
         """
         count = len(sources)
-        if weights is None:
-            norms = [squared_norm(x) for x in sources]
-            weights = tuple(jnp.where(n > 0, 1 / jnp.where(n > 0, n, 1), 1) for n in norms)
-        weights = _each("weights", weights, count)
+        given = None if weights is None else _each("weights", weights, count)
+        weights = source_weights(sources, given)
         graphs = check_graphs(graphs, sources)
         if smoothness is None:
             smoothness = tuple(0.0 if g is None else _unit_strength(g) for g in graphs)

@@ -19,6 +19,7 @@ import jax.numpy as jnp
 
 from jaxshared.base import Constraint
 from jaxshared.models.jsnmf import JSNMF
+from jaxshared.models.shared import source_weights
 
 __all__ = ["RJSNMF", "Hyper"]
 
@@ -58,7 +59,8 @@ class RJSNMF(JSNMF):
     def hyper(self, sources, **changes):
         """``weights``: by default the inverse squared norms; ``coherence``: the paper's 100."""
         coherence = jnp.asarray(COHERENCE, sources[0].dtype)
-        return Hyper(super().hyper(sources).weights, coherence)._replace(**changes)
+        weights = source_weights(sources, changes.pop("weights", None))
+        return Hyper(weights, coherence)._replace(**changes)
 
     def _weighted(self, error, params, sources, hyper):
         return super()._weighted(error, params, sources, hyper) + self._penalty(params, hyper)

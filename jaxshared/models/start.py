@@ -13,12 +13,13 @@ import jax.numpy as jnp
 import numpy as np
 from sklearn.utils.extmath import randomized_svd
 
+from jaxshared.base import Model
 from jaxshared.data.sources import total
 from jaxshared.data.sparse import Sparse
 
 __all__ = ["METHODS", "nndsvd", "random_columns", "random_factors", "rescaled"]
 
-METHODS = ("random", "nndsvd", "nndsvda", "nndsvdar")
+METHODS = Model.inits
 
 
 def random_factors(key, ranks, sizes, dtype):
@@ -60,14 +61,15 @@ def nndsvd(key, source, rank, method="nndsvd"):
     """Basis and coef from the positive parts of singular vectors (Boutsidis and Gallopoulos 2008).
 
     ``nndsvd`` leaves zeros, ``nndsvda`` fills them with the mean of the source, ``nndsvdar`` with small
-    random values. Columns past the rank of the source are random.
+    random values. Columns past the numerical rank of the source are random.
     """
     if method not in METHODS[1:]:
         raise ValueError(f"method is {method!r}: use one of {', '.join(METHODS)}.")
     have = min(rank, *source.shape)
     u, s, v = _singular(key, source, have)
     basis, coef = (np.zeros((size, rank), source.dtype) for size in source.shape)
-    for r in range(have):
+    found = np.zeros(rank, bool)
+    for r in np.flatnonzero(s > max(source.shape) * np.finfo(s.dtype).eps * s[0]):
         left, right = u[:, r], v[:, r]
         if r == 0:
             sides = [(np.abs(left), np.abs(right))]
@@ -78,6 +80,7 @@ def nndsvd(key, source, rank, method="nndsvd"):
         if min(norms) > 0:
             scale = np.sqrt(s[r] * norms[0] * norms[1])
             basis[:, r], coef[:, r] = scale * left / norms[0], scale * right / norms[1]
+            found[r] = True
     mean = float(total(source)) / np.prod(source.shape)
     level = np.sqrt(mean / max(rank, 1))
     keys = jax.random.split(key, 4)
@@ -87,7 +90,7 @@ def nndsvd(key, source, rank, method="nndsvd"):
             zeros = factor == 0
             factor[zeros] = level if method == "nndsvda" else 0.01 * level * noise[zeros]
         more = np.asarray(random_columns(extra, factor.shape[0], rank, source.dtype))
-        factor[:, have:] = 0.01 * level * more[:, have:]
+        factor[:, ~found] = 0.01 * level * more[:, ~found]
     return jnp.asarray(basis), jnp.asarray(coef)
 
 

@@ -15,7 +15,6 @@ from jaxshared.models import start
 __all__ = [
     "chain",
     "check_present",
-    "check_rank",
     "inverse_totals",
     "masked_change",
     "masked_error",
@@ -27,12 +26,6 @@ __all__ = [
 
 # As in the authors' code: three rounds over the views, and steps enough for NMF to settle.
 ROUNDS, STEPS = 3, 200
-
-
-def check_rank(rank, name="rank"):
-    """A ValueError unless ``rank`` is a whole number from 1 up."""
-    if int(rank) != rank or rank < 1:
-        raise ValueError(f"{name} is {rank}: it must be a whole number from 1 up.")
 
 
 def start_views(key, sources, rank, method):

@@ -59,6 +59,10 @@ def test_accelerated_refuses_steps_that_do_not_improve(record):
     eager = js.Accelerated(momentum=20.0, growth=1.0)  # far too much: most steps are refused
     values, _ = record(MODEL, eager, params, x, hyper, 60)
     assert np.max(np.diff(values)) <= 1e-6 and values[-1] < 0.1 * values[0]
+    absurd = js.solve(MODEL, params, x, hyper, solver=js.Accelerated(momentum=1e4), max_steps=300)
+    plain = js.solve(MODEL, params, x, hyper, solver=js.HALS(), max_steps=300)
+    assert int(absurd.status) != js.Status.NONFINITE
+    assert absurd.objective < 1.05 * plain.objective + 1e-4
 
 
 def test_accelerated_needs_fewer_steps_than_hals(record):
@@ -70,7 +74,9 @@ def test_accelerated_needs_fewer_steps_than_hals(record):
 
 
 @pytest.mark.parametrize(
-    "optimiser", [optax.adam(1e-2), optax.sgd(1e-1, momentum=0.9)], ids=["adam", "sgd"]
+    "optimiser",
+    [optax.adam(1e-2), optax.sgd(1e-1, momentum=0.9), optax.lbfgs()],
+    ids=["adam", "sgd", "lbfgs"],
 )
 def test_any_optax_optimiser_plugs_in(optimiser):
     x = js.as_sources(SOURCES["dense"])
