@@ -17,7 +17,16 @@ from jaxshared.solve import CHECK_EVERY, advance, begin, finish
 from jaxshared.solvers import Accelerated
 from jaxshared.uses.factors import lost_components
 
-__all__ = ["check_key", "check_params", "fit", "pick_lane", "prepare", "restart_keys"]
+__all__ = [
+    "check_key",
+    "check_params",
+    "checked_solver",
+    "fit",
+    "named_hyper",
+    "pick_lane",
+    "prepare",
+    "restart_keys",
+]
 
 # Long enough that the host does not slow the device, short enough for a smooth progress bar.
 CHUNK_SECONDS = 0.3
@@ -60,7 +69,7 @@ def fit(
             raise ValueError(f"{type(model).__name__} has no use for {name}: leave it out.")
         options = dict(restarts=restarts, max_steps=max_steps, progress=progress)
         return model.fit(sources, key=key, hyper=hyper, **options)
-    solver = Accelerated() if solver is None else solver
+    solver = checked_solver(solver, tol)
     sources, hyper = prepare(model, sources, hyper)
     params = starts(model, sources, restart_keys(key, restarts), init)
     loops = _begin(model, params, sources, hyper, solver, max_steps, CHECK_EVERY)
@@ -85,16 +94,27 @@ def _name_lost(model, params, start):
         )
 
 
+def checked_solver(solver, tol):
+    """The solver to use, or an error if it is not one, or if ``tol`` is not a tolerance."""
+    if isinstance(solver, type):
+        raise TypeError(f"solver is the class {solver.__name__}: pass {solver.__name__}().")
+    if tol is not None and not tol >= 0:
+        raise ValueError(f"tol is {tol}: it must be None, or a number from 0 up.")
+    return Accelerated() if solver is None else solver
+
+
 def prepare(model, sources, hyper):
     """Checked sources and the hyper-parameters that belong to them."""
     sources = as_sources(sources, aligned=model.aligned, num_sources=model.num_sources)
     if hyper is None or isinstance(hyper, dict):
-        hyper = _hyper(model, sources, hyper or {})
+        hyper = named_hyper(model, sources, hyper or {})
+    _check_hyper(model, hyper)
     dtype = sources[0].dtype
     return sources, jax.tree.map(lambda value: _cast(value, dtype), hyper)
 
 
-def _hyper(model, sources, changes):
+def named_hyper(model, sources, changes):
+    """``model.hyper(sources, **changes)``, or an error that lists the names there are."""
     try:
         return model.hyper(sources, **changes)
     except (TypeError, ValueError) as error:
@@ -106,6 +126,19 @@ def _hyper(model, sources, changes):
             f"{type(model).__name__} has no hyper-parameter {unknown[0]!r}: it has "
             f"{', '.join(names)}. Ranks are fields of the model."
         ) from error
+
+
+def _check_hyper(model, hyper):
+    """Strengths and weights are not negative: halves of a gradient rest on that."""
+    if 2 in model.signed:
+        return
+    for path, leaf in jax.tree.leaves_with_path(hyper):
+        number = not isinstance(leaf, jax.core.Tracer) and not jnp.issubdtype(
+            jnp.result_type(leaf), jnp.integer
+        )
+        if number and not np.all(np.asarray(leaf) >= 0):
+            name = jax.tree_util.keystr(path).lstrip(".")
+            raise ValueError(f"{name} is {leaf}: hyper-parameters are numbers from 0 up.")
 
 
 def _cast(value, dtype):

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxshared.data.sources import as_source
+from jaxshared.fit import named_hyper
 from jaxshared.solvers.blocks import put
 from jaxshared.solvers.hals import column_sweeps
 
@@ -19,7 +20,8 @@ def project(model, params, source, index=0, *, hyper=None, tol=None, max_sweeps=
 
     A non-negative least squares problem per sample, all solved at once to ``tol`` (relative change of
     one round; by default the precision of the dtype). At convergence of a fit, projecting a training
-    source gives its coefs.
+    source gives its coefs; pass the ``hyper`` of that fit where it was not the default (the weights
+    do not matter here, the specificity of INMF does).
 
     >>> import jaxshared as js
     >>> basis = jnp.array([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]])
@@ -38,8 +40,9 @@ def project(model, params, source, index=0, *, hyper=None, tol=None, max_sweeps=
             f"source has {source.shape[0]} features but the bases have {features}: use the features of "
             f"the fit, in its order."
         )
-    if hyper is None:
-        hyper = model.hyper((source,) * len(params.coefs))
+    params = jax.tree.map(lambda leaf: jnp.asarray(leaf, source.dtype), params)
+    if hyper is None or isinstance(hyper, dict):
+        hyper = named_hyper(model, (source,) * len(params.coefs), hyper or {})
     tol = float(jnp.finfo(source.dtype).eps) if tol is None else tol
     return _project(model, params, source, hyper, index, tol, max_sweeps)
 

@@ -39,8 +39,8 @@ def solve(
     """Factors that minimise the objective, from ``params``; pure, for use inside JAX programs.
 
     The fit has converged when ``check_every`` steps change the objective by at most ``tol`` of itself,
-    or by no more than rounding. With ``tol=None`` exactly ``max_steps`` steps are run, and the result
-    can be differentiated in reverse mode.
+    or by no more than rounding; with ``tol=0`` only when they change nothing at all. With ``tol=None``
+    exactly ``max_steps`` steps are run, and the result can be differentiated in reverse mode.
 
     >>> import jaxshared as js
     >>> model, x = js.NMF(1), jnp.outer(jnp.arange(1.0, 4), jnp.arange(1.0, 5))
@@ -131,7 +131,8 @@ def _checked(model, loop, state, count, sources, hyper, tol, check_every):
     status = jnp.where(good, loop.status, Status.NONFINITE)
     if tol is not None:
         change = jnp.abs(loop.objective - objective)
-        settled = change <= jnp.maximum(tol * objective, loop.rounding)
+        least = jnp.where(tol > 0, loop.rounding, 0)  # 0 asks for every step that changes anything
+        settled = change <= jnp.maximum(tol * objective, least)
         status = jnp.where(good & settled, Status.CONVERGED, status)
     objective = jnp.where(good, objective, loop.objective)
     num_steps = loop.num_steps + jnp.where(good, count, 0)

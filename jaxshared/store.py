@@ -7,6 +7,7 @@ import json
 import os
 import sys
 import tempfile
+import warnings
 import zipfile
 import zlib
 
@@ -64,16 +65,31 @@ def load(path):
         header = json.loads(str(arrays["header"]))
         if header["format"] > FORMAT:
             raise ValueError(f"it has format {header['format']}, this version reads up to {FORMAT}")
+        kind, fields = header["model"]["class"], header["model"]["fields"]
+        if not jax.config.jax_enable_x64:
+            arrays = {name: _single(path, value) for name, value in arrays.items()}
+        missing = sorted(_names(header["result"]) - set(arrays))
+        if missing:
+            raise ValueError(f"it lacks {missing[0]}")
     except OSError:  # not there, or not ours to read
         raise
     except (zipfile.BadZipFile, zlib.error, EOFError, *(KeyError, TypeError, ValueError)) as error:
         raise ValueError(
             f"{path} cannot be read: it is cut short, or was not written by jaxshared.save ({error})."
         ) from error
-    model = _find(header["model"]["class"], Model)(
-        **{name: _tuples(value) for name, value in header["model"]["fields"].items()}
-    )
+    model = _find(kind, Model)(**{name: _tuples(value) for name, value in fields.items()})
     return _decode(header["result"], arrays), model
+
+
+def _single(path, array):
+    if array.dtype != np.float64:
+        return array
+    warnings.warn(
+        f"{path} holds double precision, which is read as single: load it under "
+        f"jax.enable_x64(True) to keep it.",
+        stacklevel=3,
+    )
+    return array.astype(np.float32)
 
 
 def _name(cls):
@@ -113,10 +129,16 @@ def _decode(value, arrays):
     if "value" in value:
         return value["value"]
     if "array" in value:
-        with jax.enable_x64(True):  # double precision comes back as it was saved
-            return jnp.asarray(arrays[value["array"]])
+        return jnp.asarray(arrays[value["array"]])
     items = [_decode(item, arrays) for item in value["items"]]
     return tuple(items) if value["tuple"] is None else _find(value["tuple"], tuple)(*items)
+
+
+def _names(value):
+    """The arrays that an encoded value needs."""
+    if value is None or "items" not in value:
+        return {value["array"]} if value is not None and "array" in value else set()
+    return set().union(*map(_names, value["items"]))
 
 
 def _tuples(value):

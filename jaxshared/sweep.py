@@ -19,9 +19,8 @@ from tqdm.auto import tqdm
 
 from jaxshared.base import Model, Result, Status, whole_number
 from jaxshared.data.sources import as_sources
-from jaxshared.fit import check_key, pick_lane, prepare, restart_keys, starts
+from jaxshared.fit import check_key, checked_solver, pick_lane, prepare, restart_keys, starts
 from jaxshared.solve import solve
-from jaxshared.solvers import Accelerated
 
 __all__ = ["Sweep", "sweep"]
 
@@ -128,7 +127,7 @@ def sweep(
     restarts = whole_number(restarts, "restarts")
     max_steps = whole_number(max_steps, "max_steps")
     batch_size = batch_size and whole_number(batch_size, "batch_size")
-    solver = Accelerated() if solver is None else solver
+    solver = checked_solver(solver, tol)
     sources = as_sources(sources, aligned=model.aligned, num_sources=model.num_sources)
     settings = _settings(axes, points)
     names = {field.name for field in dataclasses.fields(model)}

@@ -11,7 +11,7 @@ import numpy as np
 
 from jaxshared.base import Constraint
 from jaxshared.data.sources import as_sources
-from jaxshared.fit import check_key
+from jaxshared.fit import check_key, prepare
 from jaxshared.solvers import Multiplicative, violation
 from jaxshared.solvers.blocks import put
 
@@ -80,9 +80,7 @@ def verify(model, sources, *, key, hyper=None, steps=STEPS):
     sources = as_sources(sources, aligned=model.aligned, num_sources=model.num_sources)
     with jax.enable_x64(True):
         sources = tuple(source.astype(jnp.float64) for source in sources)
-        if hyper is None or isinstance(hyper, dict):
-            hyper = model.hyper(sources, **(hyper or {}))
-        hyper = jax.tree.map(_double, hyper)
+        sources, hyper = prepare(model, sources, hyper)
         params = jax.tree.map(_double, jax.jit(model.init)(key, sources))
         checks = _block_checks(model, params, sources, hyper, key)
         checks += _descent_checks(model, params, sources, hyper, steps)

@@ -86,6 +86,9 @@ def test_a_rank_of_zero_is_refused():
         (dict(key=KEY, restarts=0), ValueError, "restarts is 0"),
         (dict(key=KEY, max_steps=2.5), ValueError, "max_steps is 2.5"),
         (dict(key=KEY, init="svd"), ValueError, "init is 'svd': use one of random"),
+        (dict(key=KEY, solver=js.HALS), TypeError, r"the class HALS: pass HALS\(\)"),
+        (dict(key=KEY, tol=float("nan")), ValueError, "tol is nan"),
+        (dict(key=KEY, hyper={"weights": ("a",)}), ValueError, "weights is"),
         (
             dict(key=KEY, hyper={"weight": 1}),
             ValueError,
@@ -163,6 +166,19 @@ def test_no_component_is_absent_where_the_source_has_no_more_singular_vectors(me
     x = np.outer(np.arange(1.0, 9), np.arange(1.0, 11))
     start = js.NMF(4).init(KEY, js.as_sources(kind(x)), method=method)
     assert all(np.all(np.any(np.asarray(leaf) > 0, axis=0)) for leaf in jax.tree.leaves(start))
+    sources = js.as_sources((kind(x), kind(x[:, :5])))
+    nothing = js.JSNMF(0, (2, 1)).init(KEY, sources, method=method)
+    assert nothing.bases[0].shape == (8, 0) and nothing.coefs[0].shape == (10, 2)
+
+
+def test_faint_singular_vectors_of_a_long_source_start_components():
+    rng = np.random.default_rng(0)
+    x = (1 + 0.1 * rng.random((4, 100_000))).astype(np.float32)
+    start = js.NMF(4).init(KEY, js.as_sources(x), method="nndsvd")
+    singular = np.linalg.svd(x, compute_uv=False)
+    assert singular[3] < 0.02 * singular[0]  # faint, but no rounding
+    norms = np.linalg.norm(start.bases[0], axis=0) * np.linalg.norm(start.coefs[0], axis=0)
+    assert np.all(norms > 0.1 * singular)
 
 
 def test_the_callback_sees_the_end_and_models_name_what_they_cannot_use():
@@ -178,6 +194,39 @@ def test_the_callback_sees_the_end_and_models_name_what_they_cannot_use():
         js.fit(js.INMF(2), (X, X), key=KEY, hyper={"weights": (1.0, -1.0)})
     with pytest.raises(ValueError, match="weights is"):
         js.fit(js.RJSNMF(1, (1, 1)), (X, X), key=KEY, hyper={"weights": 1.0})
+
+
+@pytest.mark.parametrize(
+    "model, hyper",
+    [
+        (js.RJSNMF(1, (1, 1)), {"coherence": -1.0}),
+        (js.RJSNMF(1, (1, 1)), {"coherence": float("nan")}),
+        (js.INMF(2), {"specificity": -1.0}),
+        (js.JSNMF(1, (1, 1)), js.JSNMF(1, (1, 1)).hyper((X, X))._replace(weights=(1.0, -1.0))),
+    ],
+    ids=str,
+)
+def test_a_negative_strength_is_refused(model, hyper):
+    with pytest.raises(ValueError, match="numbers from 0 up"):
+        js.fit(model, (X, X), key=KEY, hyper=hyper)
+    with pytest.raises(ValueError, match="numbers from 0 up"):
+        js.verify(model, (X, X), key=KEY, hyper=hyper)
+
+
+@pytest.mark.parametrize(
+    "make, message",
+    [
+        (lambda: js.SharedNMF({(0, 1): 2.7, (0,): 1}), "map tuples of source indices"),
+        (lambda: js.SharedNMF({0: 3}), "map tuples of source indices"),
+        (lambda: js.JSNMF(2, 3), "one whole number per source"),
+        (lambda: js.HALS(sweeps=0), "sweeps is 0"),
+        (lambda: js.Accelerated(shrink=1.0), "shrinks by more than 1"),
+        (lambda: js.Multiplicative(floor=2.0), "floor is 2.0"),
+    ],
+)
+def test_wrong_structure_is_refused(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
 
 
 def test_a_method_of_the_model_starts_a_fit():

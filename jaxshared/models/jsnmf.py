@@ -29,8 +29,14 @@ class JSNMF(SharedBasis):
     specific: tuple
 
     def __post_init__(self):
-        object.__setattr__(self, "shared", operator.index(self.shared))
-        object.__setattr__(self, "specific", tuple(operator.index(r) for r in self.specific))
+        try:
+            object.__setattr__(self, "shared", operator.index(self.shared))
+            object.__setattr__(self, "specific", tuple(operator.index(r) for r in self.specific))
+        except TypeError as error:
+            raise ValueError(
+                f"shared is {self.shared} and specific is {self.specific}: pass a whole number and one "
+                f"whole number per source, for example shared=15, specific=(45, 25)."
+            ) from error
         if len(self.specific) < 2:
             raise ValueError(
                 f"specific is {self.specific}: name one rank per source, two or more. For a single "

@@ -12,6 +12,7 @@ sharing pattern is the "arbitrary sharing configuration" that both papers announ
 from __future__ import annotations
 
 import dataclasses
+import operator
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -163,7 +164,7 @@ class SharedBasis(Model):
 
     def normalise(self, params):
         """The same approximations from basis columns of norm one; zero columns stay zero."""
-        norms = [jnp.linalg.norm(basis, axis=0) for basis in params.bases]
+        norms = [start.column_norms(basis) for basis in params.bases]
         norms = [jnp.where(norm > 0, norm, 1) for norm in norms]
         coefs = [
             coef * jnp.concatenate([norms[s] for s in self.sets_of(i)])
@@ -208,7 +209,13 @@ class SharedNMF(SharedBasis):
 
     def __post_init__(self):
         given = self.sharing.items() if isinstance(self.sharing, Mapping) else self.sharing
-        pairs = tuple((tuple(sorted(members)), int(rank)) for members, rank in given)
+        try:
+            pairs = tuple((tuple(sorted(s)), operator.index(rank)) for s, rank in given)
+        except TypeError as error:
+            raise ValueError(
+                f"sharing is {self.sharing!r}: map tuples of source indices to whole numbers, for "
+                f"example {{(0, 1): 15, (0,): 45, (1,): 25}}."
+            ) from error
         object.__setattr__(self, "sharing", check_sharing(pairs))
 
 
@@ -220,7 +227,7 @@ def source_weights(sources, given=None):
                 f"weights is {given!r}: pass a tuple of {len(sources)}, one per source."
             )
         known = [w for w in given if not isinstance(w, jax.core.Tracer)]
-        if any(not np.all(np.isfinite(w)) or np.any(np.less(w, 0)) for w in known):
+        if any(np.shape(w) or isinstance(w, str) or not 0 <= w < np.inf for w in known):
             raise ValueError(f"weights is {given!r}: weights are finite and not negative.")
         return tuple(given)
     norms = [squared_norm(source) for source in sources]

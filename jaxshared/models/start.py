@@ -17,7 +17,7 @@ from jaxshared.base import Model
 from jaxshared.data.sources import total
 from jaxshared.data.sparse import Sparse
 
-__all__ = ["METHODS", "nndsvd", "random_columns", "random_factors", "rescaled"]
+__all__ = ["METHODS", "column_norms", "nndsvd", "random_columns", "random_factors", "rescaled"]
 
 METHODS = Model.inits
 
@@ -57,6 +57,12 @@ def rescaled(source, basis, coef):
     return coef * jnp.where(safe, theirs / jnp.where(safe, ours, 1), 1)
 
 
+def column_norms(block):
+    """Norms of columns of any scale: squares must neither vanish nor overflow."""
+    largest = jnp.max(jnp.abs(block), axis=0, initial=0)
+    return largest * jnp.linalg.norm(block / jnp.where(largest > 0, largest, 1), axis=0)
+
+
 def nndsvd(key, source, rank, method="nndsvd"):
     """Basis and coef from the positive parts of singular vectors (Boutsidis and Gallopoulos 2008).
 
@@ -65,11 +71,15 @@ def nndsvd(key, source, rank, method="nndsvd"):
     """
     if method not in METHODS[1:]:
         raise ValueError(f"method is {method!r}: use one of {', '.join(METHODS)}.")
+    if rank == 0:
+        return tuple(jnp.zeros((size, 0), source.dtype) for size in source.shape)
     have = min(rank, *source.shape)
     u, s, v = _singular(key, source, have)
     basis, coef = (np.zeros((size, rank), source.dtype) for size in source.shape)
     found = np.zeros(rank, bool)
-    for r in np.flatnonzero(s > max(source.shape) * np.finfo(s.dtype).eps * s[0]):
+    # Rounding of random sign has singular values of this size.
+    noise = 2 * np.sqrt(max(source.shape)) * np.finfo(s.dtype).eps
+    for r in np.flatnonzero(s > noise * s[0]):
         left, right = u[:, r], v[:, r]
         if r == 0:
             sides = [(np.abs(left), np.abs(right))]

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxshared.base import Info, Model
+from jaxshared.base import Info, Model, whole_number
 from jaxshared.data.sources import num_entries
 from jaxshared.solvers.blocks import restore, sweep
 from jaxshared.solvers.hals import column_sweeps, separable
@@ -54,6 +54,15 @@ class Accelerated:
     growth: float = 1.05
     shrink: float = 1.5
 
+    def __post_init__(self):
+        if self.sweeps is not None:
+            whole_number(self.sweeps, "sweeps")
+        if not (self.momentum >= 0 and self.growth >= 1 and self.shrink > 1):
+            raise ValueError(
+                f"{self}: the momentum starts at 0 or more, grows by 1 or more and shrinks by more "
+                f"than 1."
+            )
+
     def init(self, model, params, sources, hyper):
         """State before the first step."""
         check_no_free_block(model, params, sources, hyper)
@@ -67,8 +76,9 @@ class Accelerated:
         """One extrapolated sweep over all blocks, taken or refused."""
         candidate, fresh, ahead = self._extrapolated(model, state, sources, hyper)
         objective = model.quick_objective(candidate, sources, hyper)
-        # What is not a number is taken too: the loop sees it and says NONFINITE.
-        taken = ~(objective > state.objective)
+        # A plain step after a refusal descends by itself: near a perfect fit its gain is below the
+        # rounding of the quick objective. What is not a number is taken too: the loop says NONFINITE.
+        taken = state.refused | ~(objective > state.objective)
 
         def pick(new, old):
             return jax.tree.map(lambda a, b: jnp.where(taken, a, b), new, old)

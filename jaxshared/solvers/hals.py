@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxshared.base import Constraint, Info
+from jaxshared.base import Constraint, Info, whole_number
 from jaxshared.solvers.blocks import sweep, tiny
 from jaxshared.solvers.multiplicative import check_no_free_block, multiplied
 
@@ -33,6 +33,9 @@ class HALS:
     """One exact pass over the columns of each block, ``sweeps`` times on one product with the data."""
 
     sweeps: int = 1
+
+    def __post_init__(self):
+        whole_number(self.sweeps, "sweeps")
 
     def init(self, model, params, sources, hyper):
         """State before the first step."""

@@ -39,6 +39,10 @@ class Multiplicative:
 
     floor: float | None = None
 
+    def __post_init__(self):
+        if self.floor is not None and not 0 <= self.floor < 1:
+            raise ValueError(f"floor is {self.floor}: it is a fraction, from 0 to less than 1.")
+
     def init(self, model, params, sources, hyper):
         """State before the first step."""
         check_no_free_block(model, params, sources, hyper)

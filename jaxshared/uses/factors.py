@@ -98,6 +98,11 @@ def factors(model, result, sources=None, *, vocabulary=None, names=None, top=10)
             f"features: pass one term per feature."
         )
     set_names = [_set_name(members, names) for members, _, _ in parts]
+    if len(set(set_names)) < len(set_names):
+        raise ValueError(
+            f"the bases would be called {', '.join(set_names)}: give the sources names that differ "
+            f"from each other and from 'shared'."
+        )
     bases = {name: _unit(basis) for name, (_, basis, _) in zip(set_names, parts)}
     labels = tuple(f"{name} {r}" for name, b in bases.items() for r in range(b.shape[1]))
     return Factors(

@@ -102,11 +102,11 @@ def test_jsnmf_3_gradient_of_the_coefficients():
 
 def test_jsnmf_4_loop_condition():
     # "while (r < MaxNumIters) or (C < epsilon)": a good fit never ends, a bad one runs to the end.
-    def goes_on(r, C, most=100, epsilon=1e-3):
-        return (r < most) or (epsilon > C)
-
-    assert goes_on(r=10**9, C=1e-9)  # converged long ago
-    assert goes_on(r=1, C=1e-9)
+    X, Y, _ = gupta.planted(0, 20, (9, 12), (2, 2, 2), noise=0.0)
+    factors, r, most, epsilon = gupta.start(0, 20, (9, 12), (2, 2, 2)), 0, 300, 0.05
+    while ((C := gupta.objective(X, Y, *factors)) < epsilon or r < most) and r < 3 * most:
+        factors, r = gupta.jsnmf_step(X, Y, *factors), r + 1
+    assert r == 3 * most and epsilon > C  # only the bound of this test has ended it
     model, x = js.JSNMF(1, (1, 1)), np.random.default_rng(0).random((6, 5))
     result = js.fit(model, (x, x), key=KEY, max_steps=5000)
     assert result.status == js.Status.CONVERGED and result.num_steps < 5000
@@ -288,6 +288,10 @@ def test_rjsnmf_8_the_objective_has_no_best_strength():
 
 
 def test_rjsnmf_9_coefficients_of_full_rank():
-    # Section 6.2: H_w has full rank "always" if N_1 > K. Not when two components move together.
-    H = np.vstack([np.arange(1.0, 10), 2 * np.arange(1.0, 10)])
-    assert H.shape[1] > H.shape[0] > np.linalg.matrix_rank(H)
+    # Section 6.2: H_w has full rank "always" if N_1 > K. Components that start alike stay alike.
+    X, Y, _ = gupta.planted(0, 20, (9, 12), (2, 2, 2))
+    W, U, V, H, L = gupta.start(0, 20, (9, 12), (2, 2, 2))
+    W[:, 1], H[1], L[1] = W[:, 0], 2 * H[0], 2 * L[0]
+    values, (*_, H, _) = run(X, Y, (W, U, V, H, L), gupta.rjsnmf_step, 200, a=1.0)
+    assert values[-1] < values[0]
+    assert H.shape[1] > 2 > np.linalg.matrix_rank(H[:2], tol=1e-8 * np.linalg.norm(H[:2]))

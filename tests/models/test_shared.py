@@ -301,3 +301,19 @@ def test_a_sweep_from_nothing_to_everything_shared_equals_the_fits_of_its_models
         best = grid.best(**point)
         np.testing.assert_allclose(best.objective, alone.objective, rtol=1e-9)
         close(best.params, alone.params, 1e-6)
+
+
+@pytest.mark.parametrize("solver", [js.Multiplicative(), js.HALS(), js.Accelerated()], ids=name)
+def test_a_sparse_step_exports_for_all_platforms(solver, pair):
+    model, sources = js.JSNMF(2, (1, 1)), js.as_sources(tuple(map(scipy.sparse.csr_array, pair)))
+    hyper, params = model.hyper(sources), model.init(KEY, sources)
+
+    def step(params, sources, hyper):
+        state = solver.init(model, params, sources, hyper)
+        return solver.step(model, state, sources, hyper)[0].params
+
+    # JAX gives no promise that its own sparse product on the CPU keeps its name.
+    own = jax.export.DisabledSafetyCheck.custom_call("cpu_csr_sparse_dense_ffi")
+    platforms = ("cpu", "cuda", "rocm", "tpu")
+    export = jax.export.export(jax.jit(step), platforms=platforms, disabled_checks=[own])
+    assert set(export(params, sources, hyper).platforms) == set(platforms)
