@@ -63,7 +63,7 @@ def test_an_exact_fit_goes_on_below_the_rounding_of_the_quick_objective(solver):
     rng = np.random.default_rng(0)
     x = (rng.random((60, 4)) @ rng.random((4, 80))).astype(np.float32)
     result = js.fit(js.NMF(4), x, key=KEY, solver=solver, tol=0.0, max_steps=2000)
-    assert result.objective < 5e-7
+    assert result.objective < 1e-6  # its rounding stopped it at 1.6e-5 before
 
 
 def test_a_source_of_zeros_does_not_end_the_fit_of_the_other_one_early():

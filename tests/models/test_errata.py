@@ -292,6 +292,6 @@ def test_rjsnmf_9_coefficients_of_full_rank():
     X, Y, _ = gupta.planted(0, 20, (9, 12), (2, 2, 2))
     W, U, V, H, L = gupta.start(0, 20, (9, 12), (2, 2, 2))
     W[:, 1], H[1], L[1] = W[:, 0], 2 * H[0], 2 * L[0]
-    values, (*_, H, _) = run(X, Y, (W, U, V, H, L), gupta.rjsnmf_step, 200, a=1.0)
+    values, (*_, H, _) = run(X, Y, (W, U, V, H, L), gupta.rjsnmf_step, 20, a=1.0)
     assert values[-1] < values[0]
     assert H.shape[1] > 2 > np.linalg.matrix_rank(H[:2], tol=1e-8 * np.linalg.norm(H[:2]))
