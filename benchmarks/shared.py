@@ -93,10 +93,10 @@ def sweep_rows(matrices, kind, peer, against=None):
         numpy_sweep(matrices, weights, *arrays)
 
     ours, alone, theirs = [], [], []
-    for _ in range(5):  # taken in turn, because other work on the machine comes and goes
-        ours.append(best_of(lambda: sweep(params, sources, hyper, steps), 1) / STEPS)
-        alone.append(best_of(lambda: bare(both, sources, steps), 1) / STEPS)
-        theirs.append(best_of(transcription, 1))
+    for _ in range(3):  # taken in turn, because other work on the machine comes and goes
+        ours.append(best_of(lambda: sweep(params, sources, hyper, steps), 5) / STEPS)
+        alone.append(best_of(lambda: bare(both, sources, steps), 5) / STEPS)
+        theirs.append(best_of(transcription, 5 * STEPS))
     ours, alone, theirs = min(ours), min(alone), min(theirs)
     common = {
         "workload": f"JSNMF {kind} sweep 3740 x (14113, 7493)",

@@ -45,7 +45,7 @@ def main():
     parser.add_argument("--steps", type=int, default=300)
     options = parser.parse_args()
     model = js.JSNMF(SHARED, SPECIFIC)
-    for restarts in (1, 5):
+    for restarts in (1, 10):
         good = 0
         for seed in range(options.seeds):
             sources, truth = planted(seed)

@@ -291,7 +291,7 @@ def test_rjsnmf_9_coefficients_of_full_rank():
     # Section 6.2: H_w has full rank "always" if N_1 > K. Components that start alike stay alike.
     X, Y, _ = gupta.planted(0, 20, (9, 12), (2, 2, 2))
     W, U, V, H, L = gupta.start(0, 20, (9, 12), (2, 2, 2))
-    W[:, 1], H[1], L[1] = W[:, 0], 2 * H[0], 2 * L[0]
+    W[:, 1], H[1], L[1] = W[:, 0], H[0], L[0]
     values, (*_, H, _) = run(X, Y, (W, U, V, H, L), gupta.rjsnmf_step, 20, a=1.0)
     assert values[-1] < values[0]
     assert H.shape[1] > 2 > np.linalg.matrix_rank(H[:2], tol=1e-8 * np.linalg.norm(H[:2]))
