@@ -34,7 +34,7 @@ __all__ = ["MAX_BYTES", "asso", "check_rank", "check_thresholds", "cutoffs", "gr
 # Asso holds (samples + features) x features numbers; past this it says so instead of swapping.
 MAX_BYTES = 4 * 2**30
 # One multiply-add of a sparse product costs as much as this many of a dense one (measured).
-SPARSE_COST = 100
+SPARSE_COST = 300
 # Below this many multiply-adds a dense product is not worth the compilation of a new shape.
 SMALL = 10**9
 
@@ -127,7 +127,12 @@ def greedy(source, rank, weights, covered, thresholds, strict=False, parts=()):
             for part in (source, *parts)
         )
     )
-    return [_pick(source, rank, weights, covered, *map(np.hstack, zip(*lane))) for lane in first]
+    return [_pick(source, rank, weights, covered, *map(_joined, zip(*lane))) for lane in first]
+
+
+def _joined(parts):
+    """Candidates or scores of all parts side by side; those of one part as they are."""
+    return np.hstack(parts) if len(parts) > 1 else parts[0]
 
 
 def cutoffs(support, threshold, strict):
@@ -153,11 +158,12 @@ def _first_scores(source, part, weights, covered, thresholds, strict):
     cuts = [cutoffs(support, t, strict) for t in thresholds]
     dense_ops = float(features) * features * samples
     sparse_ops = float(np.sum(source.sum(0, dtype=float) ** 2))
-    if dense_ops < SMALL:
-        return _first_on_host(source, part, weights, covered, cuts)
     # Weights that differ inside a sample would make the sparse products dense.
-    if weights.shape[0] == 1 and sparse_ops * SPARSE_COST < dense_ops:
+    if dense_ops > SMALL and weights.shape[0] == 1 and sparse_ops * SPARSE_COST < dense_ops:
         return _first_sparse(source, part, weights, covered, cuts)
+    # NumPy makes a symmetric product at half the cost, which only an accelerator can better.
+    if dense_ops < SMALL or jax.default_backend() == "cpu":
+        return _first_on_host(source, part, weights, covered, cuts)
     return _first_on_device(source, part, weights, covered, cuts)
 
 
@@ -187,13 +193,14 @@ def _first_sparse(source, part, weights, covered, cuts):
 
 
 def _first_on_device(source, part, weights, covered, cuts):
-    signed = _signed(source, weights, covered)
+    # Rows of samples: a product along rows is faster than one along columns.
+    signed = np.ascontiguousarray(_signed(source, weights, covered).T)
     # As many thresholds at once as fit beside one another.
     lanes = max(1, int(MAX_BYTES // (8 * source.shape[0] * sum(source.shape))))
     for start in range(0, len(cuts), lanes):
         batch = np.stack(cuts[start : start + lanes]).astype(np.float32)
         candidates, scores = _score_thresholds(part, signed, batch)
-        yield from zip(np.asarray(candidates), np.asarray(scores))
+        yield from zip(np.asarray(candidates), np.array(scores))  # scores will be written to
 
 
 @jax.jit
@@ -203,8 +210,10 @@ def _score_thresholds(part, signed, cuts):
 
     def one(cut):
         candidates = common >= cut
-        return candidates, signed.T @ candidates.astype(jnp.float32)
+        return candidates, signed @ candidates.astype(jnp.float32)
 
+    if len(cuts) == 1:  # a batch of one would be turned round in memory
+        return jax.tree.map(lambda leaf: leaf[None], one(cuts[0]))
     return jax.vmap(one)(cuts)
 
 
@@ -218,9 +227,14 @@ def _pick(source, rank, weights, covered, candidates, scores):
     """The greedy rounds; ``scores`` is updated in place."""
     features, samples = source.shape
     covered = np.zeros(source.shape, bool) if covered is None else covered.copy()
-    weights = np.broadcast_to(weights, source.shape)
     factors = Factors(np.zeros((features, rank), bool), np.zeros((samples, rank), bool))
-    gains = _positive_sum(scores)
+    # Sums of whole numbers below 2^24 are exact in single precision.
+    whole = (
+        np.array_equal(weights, np.round(weights)) and float(weights.max()) * source.size < 2**24
+    )
+    kind = np.float32 if whole else np.float64
+    gains = _positive_sum(scores, kind)
+    weights = np.broadcast_to(weights, source.shape)
     for column in range(min(rank, len(gains))):
         best = int(np.argmax(gains))
         if gains[best] <= 0:
@@ -235,11 +249,11 @@ def _pick(source, rank, weights, covered, candidates, scores):
         old = scores[columns]
         new = old - change.T @ candidates[rows].astype(np.float32)
         scores[columns] = new
-        gains += _positive_sum(new) - _positive_sum(old)
+        gains += _positive_sum(new, kind) - _positive_sum(old, kind)
         gains[best] = -np.inf
     return factors
 
 
-def _positive_sum(scores):
-    """Sum over samples of the positive scores, in double so that whole numbers stay exact."""
-    return np.maximum(scores, 0).sum(0, dtype=np.float64)
+def _positive_sum(scores, kind):
+    """Sum over samples of the positive scores."""
+    return np.maximum(scores, 0).sum(0, dtype=kind)
