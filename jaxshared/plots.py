@@ -247,13 +247,16 @@ def basis_images(bases, shape, *, columns=6):
     shown = {name: np.asarray(basis) for name, basis in bases.items() if np.shape(basis)[1]}
     columns = min(columns, max(basis.shape[1] for basis in shown.values()))
     rows = max(-(-basis.shape[1] // columns) for basis in shown.values())
+    # Few images are drawn larger: a row of them is about nine inches wide.
+    size = float(np.clip(9 / ((columns + 0.4) * len(shown)), 0.62, 1.2))
+    width, height = size * (columns + 0.4) * len(shown), size * rows + 0.5
     with style_context() as Figure:
-        figure = Figure(figsize=(0.62 * (columns + 0.4) * len(shown), 0.62 * rows + 0.5), dpi=130)
+        figure = Figure(figsize=(width, height), dpi=130)
         parts = np.ravel(figure.subfigures(1, len(shown)))
         for part, (name, basis) in zip(parts, shown.items()):
             part.suptitle(name, fontsize=11, fontweight="bold")
             grid = part.subplots(rows, columns, squeeze=False).ravel()
-            part.subplots_adjust(0.03, 0.02, 0.97, 1 - 0.4 / (0.62 * rows + 0.5), 0.08, 0.08)
+            part.subplots_adjust(0.03, 0.02, 0.97, 1 - 0.4 / height, 0.08, 0.08)
             for axes in grid:
                 axes.axis("off")
             for axes, column in zip(grid, basis.T):
