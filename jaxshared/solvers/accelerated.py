@@ -6,8 +6,9 @@ change; the blocks after it see the extrapolated value:
 .. math:: z^+ = \text{improve}(\hat z), \qquad \hat z^+ = P(z^+ + \beta (z^+ - z))
 
 The step is taken only if the objective did not rise. Otherwise the state falls back to the last point
-taken, without momentum, from where the next step is a plain monotone one. So no fit ends above where it
-began. The objective needed for that comes almost free from the products already made.
+taken, without momentum, from where the next step is a plain one: monotone, and so taken, where all blocks
+are quadratic, and judged like any other where they are not. So no fit ends above where it began. The
+objective needed for that comes almost free from the products already made.
 """
 
 from __future__ import annotations
@@ -76,9 +77,11 @@ class Accelerated:
         """One extrapolated sweep over all blocks, taken or refused."""
         candidate, fresh, ahead = self._extrapolated(model, state, sources, hyper)
         objective = model.quick_objective(candidate, sources, hyper)
-        # A plain step after a refusal descends by itself: near a perfect fit its gain is below the
-        # rounding of the quick objective. What is not a number is taken too: the loop says NONFINITE.
-        taken = state.refused | ~(objective > state.objective)
+        # What is not a number is taken too: the loop sees it and says NONFINITE.
+        taken = ~(objective > state.objective)
+        if self._descends(model, state, sources, hyper):
+            # Near a perfect fit the gain of a plain step is below the rounding of the quick objective.
+            taken |= state.refused
 
         def pick(new, old):
             return jax.tree.map(lambda a, b: jnp.where(taken, a, b), new, old)
@@ -100,6 +103,14 @@ class Accelerated:
             refused=~taken,
         )
         return state, Info(accepted=taken)
+
+    def _descends(self, model, state, sources, hyper):
+        """Whether a plain step cannot rise: every block is quadratic or has a closed form."""
+        return all(
+            model.closed_form(state.params, sources, hyper, block) is not None
+            or model.quadratic(state.params, sources, hyper, block) is not None
+            for block in range(len(jax.tree.leaves(state.params)))
+        )
 
     def _extrapolated(self, model, state, sources, hyper):
         """The point to be judged, the blocks as they were found, and the blocks further along."""

@@ -1,3 +1,4 @@
+import dataclasses
 import warnings
 
 import jax
@@ -63,6 +64,35 @@ def test_accelerated_refuses_steps_that_do_not_improve(record):
     plain = js.solve(MODEL, params, x, hyper, solver=js.HALS(), max_steps=300)
     assert int(absurd.status) != js.Status.NONFINITE
     assert absurd.objective < 1.05 * plain.objective + 1e-4
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_accelerated_never_ends_above_its_start_where_the_rule_itself_rises(seed):
+    @dataclasses.dataclass(frozen=True)
+    class Quartic(js.NMF):
+        """Far from quadratic: a multiplicative step on it overshoots."""
+
+        def reconstruct(self, params):
+            return ((params.bases[0] @ params.coefs[0].T) ** 4,)
+
+        def objective(self, params, sources, hyper):
+            return jnp.mean((sources[0] - self.reconstruct(params)[0]) ** 2)
+
+        quick_objective = objective
+
+        def quadratic(self, params, sources, hyper, block):
+            return None
+
+    model = Quartic(2)
+    sources = js.as_sources(3 * np.random.default_rng(0).random((8, 9)))
+    sizes = [(z.shape[0], 2) for z in (sources[0], sources[0].T)]
+    keys = jax.random.split(jax.random.key(seed))
+    start = js.Params(*((jax.random.uniform(k, size),) for k, size in zip(keys, sizes)))
+    hyper = model.hyper(sources)
+    plain = js.solve(model, start, sources, hyper, solver=js.Multiplicative(), max_steps=10)
+    result = js.solve(model, start, sources, hyper, max_steps=60, tol=None)
+    assert not plain.objective < result.history[0]  # the rule rises, or is no longer finite
+    assert result.objective <= result.history[0]
 
 
 def test_accelerated_needs_fewer_steps_than_hals(record):
