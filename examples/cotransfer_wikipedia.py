@@ -18,10 +18,8 @@ import numpy as np
 from real_data import load
 
 import jaxshared as js
-from jaxshared.uses.aplsa import aplsa
 from jaxshared.uses.baselines import kmeans
 from jaxshared.uses.cotransfer import cotransfer
-from jaxshared.uses.symnmf import symnmf
 
 CATEGORIES = ("biology", "geography", "history", "sport", "warfare")
 TARGETS, PAIRS = 130, 350
@@ -58,8 +56,10 @@ def baselines(targets, sources, key):
     swapped = (sources, sources[::-1])
     return {
         "k-means": kmeans(targets, 2, key=key),
-        "SymNMF": [symnmf(x, 2, key=key, kernel=k) for x, k in zip(targets, KERNELS)],
-        "aPLSA": [aplsa(x, both, 2, key=key).labels for x, both in zip(targets, swapped)],
+        "SymNMF": [js.baselines.symnmf(x, 2, key=key, kernel=k) for x, k in zip(targets, KERNELS)],
+        "aPLSA": [
+            js.baselines.aplsa(x, both, 2, key=key).labels for x, both in zip(targets, swapped)
+        ],
     }
 
 

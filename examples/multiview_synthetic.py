@@ -21,12 +21,7 @@ from real_data import mean_and_spread
 import jaxshared as js
 from jaxshared import metrics, plots
 from jaxshared.data.synthetic import overlapping_views
-from jaxshared.models.colnmf import ColNMF
-from jaxshared.models.concatnmf import ConcatNMF
-from jaxshared.models.multinmf import MultiNMF
 from jaxshared.uses.clustering import cluster_coefs
-from jaxshared.uses.coregularised import coregularised
-from jaxshared.uses.views import best_and_worst, label_views
 
 STRENGTHS = (0.0001, 0.001, 0.01, 0.1, 1.0)
 PAPER = {
@@ -67,7 +62,7 @@ def scores(data, lanes, keys, **options):
     for seed, key in enumerate(keys):
         params = jax.tree.map(lambda leaf, seed=seed: leaf[seed], lanes)
         found.append(
-            score(data.labels[seed], label_views(params, COUNT, key=key, **options).labels)
+            score(data.labels[seed], js.views.label_views(params, COUNT, key=key, **options).labels)
         )
     return np.array(found)
 
@@ -81,20 +76,22 @@ def table(data, keys, steps, inner, outer):
     for source in data.sources:
         lanes, *_ = fit_lanes(js.NMF(COUNT), (source,), keys, "random", steps, {})
         alone.append(scores(data, lanes, keys))
-    best, worst = best_and_worst([each[:, 0] for each in alone])
+    best, worst = js.views.best_and_worst([each[:, 0] for each in alone])
     found = {"best view": alone[best], "worst view": alone[worst]}
-    for name, model in (("ConcatNMF", ConcatNMF(COUNT)), ("ColNMF", ColNMF(COUNT))):
+    for name, model in (("ConcatNMF", js.ConcatNMF(COUNT)), ("ColNMF", js.ColNMF(COUNT))):
         lanes, *_ = fit_lanes(model, data.sources, keys, "random", steps, {})
         found[name] = scores(data, lanes, keys)
     # The whole graph is samples x samples: a thousand samples of each seed.
     part = [[np.asarray(x[seed][:, :1000]) for x in data.sources] for seed in range(len(keys))]
     found["Co-reguSC"] = np.array(
         [
-            score(data.labels[seed][:1000], coregularised(views, COUNT, key=key).labels)
+            score(
+                data.labels[seed][:1000], js.baselines.coregularised(views, COUNT, key=key).labels
+            )
             for seed, (views, key) in enumerate(zip(part, keys))
         ]
     )
-    model = MultiNMF(COUNT, inner=inner)
+    model = js.MultiNMF(COUNT, inner=inner)
     lanes, history, path = fit_lanes(model, data.sources, keys, "chain", outer, {"agreement": 0.01})
     found["MultiNMF"] = scores(data, lanes, keys)
     return found, np.asarray(history), np.asarray(path)
@@ -121,7 +118,7 @@ def main():
     for strength in STRENGTHS:
         changes = {"agreement": jnp.float32(strength)}
         lanes, *_ = fit_lanes(
-            MultiNMF(COUNT, inner=inner), data.sources, keys, "chain", outer, changes
+            js.MultiNMF(COUNT, inner=inner), data.sources, keys, "chain", outer, changes
         )
         study.append(scores(data, lanes, keys)[:, 0])
         print(f"{strength:>8g}  {mean_and_spread(study[-1])}", flush=True)

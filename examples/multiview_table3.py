@@ -18,11 +18,6 @@ from real_data import load, mean_and_spread
 
 import jaxshared as js
 from jaxshared import metrics
-from jaxshared.models.colnmf import ColNMF
-from jaxshared.models.concatnmf import ConcatNMF
-from jaxshared.models.multinmf import MultiNMF
-from jaxshared.uses.coregularised import coregularised
-from jaxshared.uses.views import best_and_worst, cut_weighted, label_views
 
 PAPER = {
     "digits": {
@@ -66,7 +61,7 @@ def weighted(counts, weighting):
     logs.data = 1 + np.log(logs.data)
     terms = sp.csr_array(sp.diags_array(idf.astype(np.float32)) @ logs)
     if weighting == "cut":
-        return cut_weighted(terms)
+        return js.views.cut_weighted(terms)
     norms = np.sqrt((terms * terms).sum(axis=0))
     return sp.csr_array(terms @ sp.diags_array((1 / norms).astype(np.float32)))
 
@@ -96,7 +91,7 @@ def scores(truth, lanes, num_clusters, keys, **options):
     found = []
     for seed, key in enumerate(keys):
         params = jax.tree.map(lambda leaf, seed=seed: leaf[seed], lanes)
-        labels = label_views(params, num_clusters, key=key, **options).labels
+        labels = js.views.label_views(params, num_clusters, key=key, **options).labels
         found.append((metrics.accuracy(truth, labels), metrics.nmi(truth, labels, average="max")))
     return np.array(found)
 
@@ -108,14 +103,14 @@ def baselines(sources, truth, count, keys, steps):
         model = js.NMF(count)
         lanes = fit_seeds(model, (source,), keys, "random", solver, steps, model.hyper((source,)))
         alone.append(scores(truth, lanes, count, keys))
-    best, worst = best_and_worst([each[:, 0] for each in alone])
+    best, worst = js.views.best_and_worst([each[:, 0] for each in alone])
     table = {"best view": alone[best], "worst view": alone[worst]}
-    for name, model in (("ConcatNMF", ConcatNMF(count)), ("ColNMF", ColNMF(count))):
+    for name, model in (("ConcatNMF", js.ConcatNMF(count)), ("ColNMF", js.ColNMF(count))):
         lanes = fit_seeds(model, sources, keys, "random", solver, steps, model.hyper(sources))
         table[name] = scores(truth, lanes, count, keys)
     dense = [s.to_scipy() if isinstance(s, js.Sparse) else np.asarray(s) for s in sources]
     # Its embedding does not depend on the seed; only k-means does, with 20 restarts of its own.
-    labels = [coregularised(dense, count, key=key).labels for key in keys[:3]]
+    labels = [js.baselines.coregularised(dense, count, key=key).labels for key in keys[:3]]
     table["Co-reguSC"] = np.array(
         [(metrics.accuracy(truth, l), metrics.nmi(truth, l, average="max")) for l in labels]
     )
@@ -123,7 +118,7 @@ def baselines(sources, truth, count, keys, steps):
 
 
 def multinmf(sources, truth, count, keys, *, agreement, inner, outer, method="chain", **options):
-    model = MultiNMF(count, inner=inner)
+    model = js.MultiNMF(count, inner=inner)
     hyper = model.hyper(sources, agreement=agreement)
     lanes = fit_seeds(model, sources, keys, method, js.Multiplicative(), outer, hyper)
     return scores(truth, lanes, count, keys, **options)

@@ -18,7 +18,6 @@ import numpy as np
 from real_data import load, mean_and_spread
 
 import jaxshared as js
-from jaxshared.uses.lssmtc import lssmtc
 
 VIEWS = ("autos_guns", "baseball_mideast")
 SHARED, SPECIFIC = 18, (12, 12)
@@ -125,7 +124,7 @@ def table(args):
         parts=parts,
         coherence=[args.strength],
     )
-    by_labels("LSSMTC", truths, args, lambda key: lssmtc(sources, 2, key=key).labels)
+    by_labels("LSSMTC", truths, args, lambda key: js.baselines.lssmtc(sources, 2, key=key).labels)
     methods = {
         "KM": js.baselines.kmeans,
         "PCA+KM": functools.partial(js.baselines.pca_kmeans, rank=30),

@@ -26,6 +26,6 @@ from jaxshared.verify import verify
 from jaxshared.store import load, save
 from jaxshared import boolean
 from jaxshared.boolean import JSBMF
-from jaxshared.uses import baselines, clustering, retrieval, selection
+from jaxshared.uses import baselines, clustering, retrieval, selection, views
 from jaxshared.uses.factors import Factors, factors, lost_components
 from jaxshared import metrics, plots, report

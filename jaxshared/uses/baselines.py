@@ -1,8 +1,11 @@
-"""The methods that the RJSNMF tables compare with, each alone and on the augmented data.
+"""The methods that the papers compare with.
 
-Every function takes sources (features, samples) and gives one array of labels per source. Alone, a
-source is clustered by itself; ``augmented=True`` puts the samples of all sources side by side,
-clusters them as one, and cuts the labels apart again. scikit-learn does the clustering.
+Those of the RJSNMF tables take sources (features, samples) and give one array of labels per source.
+Alone, a source is clustered by itself; ``augmented=True`` puts the samples of all sources side by
+side, clusters them as one, and cuts the labels apart again. scikit-learn does the clustering.
+
+Each with its own result: :func:`lssmtc` (several tasks), :func:`coregularised` (several views),
+:func:`symnmf` (a graph), :func:`aplsa` (a domain helped by another).
 """
 
 from __future__ import annotations
@@ -19,10 +22,24 @@ from sklearn.neighbors import kneighbors_graph
 
 from jaxshared.fit import fit
 from jaxshared.models.nmf import NMF
+from jaxshared.uses.aplsa import aplsa
 from jaxshared.uses.clustering import cluster, cluster_coefs, seed_of
+from jaxshared.uses.coregularised import coregularised
 from jaxshared.uses.lssmtc import lssmtc
+from jaxshared.uses.symnmf import symnmf
 
-__all__ = ["BASELINES", "asi", "kmeans", "nmf_kmeans", "normalised_cut", "pca_kmeans"]
+__all__ = [
+    "BASELINES",
+    "aplsa",
+    "asi",
+    "coregularised",
+    "kmeans",
+    "lssmtc",
+    "nmf_kmeans",
+    "normalised_cut",
+    "pca_kmeans",
+    "symnmf",
+]
 
 
 def _samples(source):
