@@ -232,11 +232,17 @@ class Model:
         return dataclasses.replace(self, **changes)
 
 
-def whole_number(value, name):
-    """``value`` as a Python integer, or a ValueError unless it is a whole number from 1 up."""
-    if int(value) != value or value < 1:
-        raise ValueError(f"{name} is {value}: it must be a whole number from 1 up.")
+def whole_number(value, name, least=1):
+    """``value`` as a Python integer, or a ValueError unless it is a whole number from ``least`` up."""
+    if int(value) != value or value < least:
+        raise ValueError(f"{name} is {value}: it must be a whole number from {least} up.")
     return int(value)
+
+
+def check_gradient(model):
+    """A TypeError for a model that brings its own search, and so has no gradient to work with."""
+    if hasattr(model, "fit"):
+        raise TypeError(f"{type(model).__name__} has no gradient: only js.fit can fit it.")
 
 
 class Solver(Protocol):

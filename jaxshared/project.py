@@ -7,6 +7,7 @@ import functools
 import jax
 import jax.numpy as jnp
 
+from jaxshared.base import check_gradient
 from jaxshared.data.sources import as_source
 from jaxshared.fit import named_hyper
 from jaxshared.solvers.blocks import put
@@ -29,6 +30,7 @@ def project(model, params, source, index=0, *, hyper=None, tol=None, max_sweeps=
     >>> js.project(js.NMF(2), params, jnp.array([[2.0], [3.0], [2.0]])).tolist()
     [[2.0, 3.0]]
     """
+    check_gradient(model)
     source = as_source(source)
     if hasattr(model, "project"):
         return model.project(params, source, index, hyper)

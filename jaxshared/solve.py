@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxshared.base import Result, Status
+from jaxshared.base import Result, Status, check_gradient
 from jaxshared.solvers import Accelerated, violation
 
 __all__ = ["Loop", "advance", "begin", "finish", "solve"]
@@ -49,6 +49,7 @@ def solve(
     >>> js.Status(int(result.status)).name, bool(result.objective < 1e-6)
     ('CONVERGED', True)
     """
+    check_gradient(model)
     solver = Accelerated() if solver is None else solver
     return _solve(model, params, sources, hyper, tol, solver, max_steps, check_every, tol is None)
 

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from tqdm.auto import tqdm
 
-from jaxshared.base import Model, Result, Status, whole_number
+from jaxshared.base import Model, Result, Status, check_gradient, whole_number
 from jaxshared.data.sources import as_sources
 from jaxshared.fit import check_key, checked_solver, pick_lane, prepare, restart_keys, starts
 from jaxshared.solve import solve
@@ -123,6 +123,7 @@ def sweep(
     >>> len(grid), grid.table()[0]["status"], grid.best(rank=1).params.bases[0].shape
     (4, 'CONVERGED', (3, 1))
     """
+    check_gradient(model)
     check_key(key)
     restarts = whole_number(restarts, "restarts")
     max_steps = whole_number(max_steps, "max_steps")

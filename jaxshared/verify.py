@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxshared.base import Constraint
+from jaxshared.base import Constraint, check_gradient
 from jaxshared.data.sources import as_sources
 from jaxshared.fit import check_key, prepare
 from jaxshared.solvers import Multiplicative, violation
@@ -77,6 +77,7 @@ def verify(model, sources, *, key, hyper=None, steps=STEPS):
     True
     """
     check_key(key)
+    check_gradient(model)
     sources = as_sources(sources, aligned=model.aligned, num_sources=model.num_sources)
     with jax.enable_x64(True):
         sources = tuple(source.astype(jnp.float64) for source in sources)

@@ -17,7 +17,9 @@ round.
 
 **Tie rules.** A confidence equal to the threshold is in (the paper's >=; ``strict=True`` cuts at >,
 as the package PyBMF does). Equal covers go to the candidate with the lowest index. A candidate is
-used at most once. A cover of exactly zero is not taken.
+used at most once. A cover of zero is not taken. With one weight per sample the scores are counts of
+cells and weights enter only in the sum over samples, so that no common factor of the weights, and
+no rounding, can decide a tie.
 """
 
 from __future__ import annotations
@@ -37,6 +39,8 @@ MAX_BYTES = 4 * 2**30
 SPARSE_COST = 300
 # Below this many multiply-adds a dense product is not worth the compilation of a new shape.
 SMALL = 10**9
+# Differences below this, per number summed, are rounding.
+ROUNDING = 4 * float(np.finfo(float).eps)
 
 
 def asso(source, rank, *, weights=None, threshold=0.5, strict=False):
@@ -52,7 +56,9 @@ def asso(source, rank, *, weights=None, threshold=0.5, strict=False):
     >>> basis.astype(int).tolist(), coef.sum(0).tolist()
     ([[1, 0, 0], [1, 0, 0], [0, 1, 0], [0, 1, 0]], [3, 3, 0])
     """
-    (source,) = as_boolean(source)
+    source, *more = as_boolean(source)
+    if more:
+        raise ValueError("asso takes one source: use concat_asso for several.")
     rank = check_rank(rank, "rank")
     weights = _element_weights(weights, source.shape)
     lanes = greedy(source, rank, weights, None, check_thresholds(threshold), strict)
@@ -79,8 +85,8 @@ def check_thresholds(threshold):
 
 
 def _element_weights(weights, shape):
-    """``weights`` as float32, broadcastable to ``shape``: (1 or features, 1 or samples)."""
-    values = np.atleast_2d(np.asarray(1.0 if weights is None else weights, np.float32))
+    """``weights`` as float64, broadcastable to ``shape``: (1 or features, 1 or samples)."""
+    values = np.atleast_2d(np.asarray(1.0 if weights is None else weights, float))
     try:
         np.broadcast_to(values, shape)
     except ValueError:
@@ -120,14 +126,24 @@ def greedy(source, rank, weights, covered, thresholds, strict=False, parts=()):
             f"a source of shape {source.shape} has {features} candidate columns and would need "
             f"{need / 2**30:.0f} GiB: keep the commonest features."
         )
+    if not weights.all():  # cells that do not count are as good as covered
+        covered = np.broadcast_to(weights == 0, source.shape) | (
+            False if covered is None else covered
+        )
+    if weights.shape[0] == 1:
+        cells, weights = np.ones((1, 1), np.float32), np.broadcast_to(weights[0], samples)
+    else:
+        cells, weights = weights, np.ones(samples)
     # Per threshold, candidates (features, candidates) and their scores (samples, candidates).
     first = zip(
         *(
-            _first_scores(source, part, weights, covered, thresholds, strict)
+            _first_scores(source, part, cells, covered, thresholds, strict)
             for part in (source, *parts)
         )
     )
-    return [_pick(source, rank, weights, covered, *map(_joined, zip(*lane))) for lane in first]
+    return [
+        _pick(source, rank, cells, weights, covered, *map(_joined, zip(*lane))) for lane in first
+    ]
 
 
 def _joined(parts):
@@ -151,31 +167,32 @@ def cutoffs(support, threshold, strict):
     return np.maximum(least, 1)
 
 
-def _first_scores(source, part, weights, covered, thresholds, strict):
+def _first_scores(source, part, cells, covered, thresholds, strict):
     """Candidates from ``part`` and their scores before the first round, for each threshold."""
     features, samples = source.shape
     support = part.sum(1)
     cuts = [cutoffs(support, t, strict) for t in thresholds]
     dense_ops = float(features) * features * samples
     sparse_ops = float(np.sum(source.sum(0, dtype=float) ** 2))
-    # Weights that differ inside a sample would make the sparse products dense.
-    if dense_ops > SMALL and weights.shape[0] == 1 and sparse_ops * SPARSE_COST < dense_ops:
-        return _first_sparse(source, part, weights, covered, cuts)
+    # Weights that differ inside a sample need double precision, and would make sparse products dense.
+    counts = cells.dtype == np.float32
+    if counts and dense_ops > SMALL and sparse_ops * SPARSE_COST < dense_ops:
+        return _first_sparse(source, part, covered, cuts)
     # NumPy makes a symmetric product at half the cost, which only an accelerator can better.
-    if dense_ops < SMALL or jax.default_backend() == "cpu":
-        return _first_on_host(source, part, weights, covered, cuts)
-    return _first_on_device(source, part, weights, covered, cuts)
+    if not counts or dense_ops < SMALL or jax.default_backend() == "cpu":
+        return _first_on_host(source, part, cells, covered, cuts)
+    return _first_on_device(source, part, cells, covered, cuts)
 
 
-def _first_on_host(source, part, weights, covered, cuts):
+def _first_on_host(source, part, cells, covered, cuts):
     x = part.astype(np.float32)
-    common, signed = x @ x.T, _signed(source, weights, covered)
+    common, signed = x @ x.T, _signed(source, cells, covered)
     for cut in cuts:
         candidates = common >= cut  # common is symmetric: column c is what candidate c holds
-        yield candidates, signed.T @ candidates.astype(np.float32)
+        yield candidates, signed.T @ candidates.astype(signed.dtype)
 
 
-def _first_sparse(source, part, weights, covered, cuts):
+def _first_sparse(source, part, covered, cuts):
     x = scipy.sparse.csr_array(part, dtype=np.float32)
     common = (x @ x.T).toarray()
     ones = source if covered is None else source & ~covered
@@ -188,13 +205,12 @@ def _first_sparse(source, part, weights, covered, cuts):
         scores = 2 * (ones @ sparse).toarray() - candidates.sum(0, dtype=np.float32)
         if blocked is not None:
             scores += (blocked @ sparse).toarray()
-        scores *= weights.T
         yield candidates, scores
 
 
-def _first_on_device(source, part, weights, covered, cuts):
+def _first_on_device(source, part, cells, covered, cuts):
     # Rows of samples: a product along rows is faster than one along columns.
-    signed = np.ascontiguousarray(_signed(source, weights, covered).T)
+    signed = np.ascontiguousarray(_signed(source, cells, covered).T)
     # As many thresholds at once as fit beside one another.
     lanes = max(1, int(MAX_BYTES // (8 * source.shape[0] * sum(source.shape))))
     for start in range(0, len(cuts), lanes):
@@ -217,43 +233,51 @@ def _score_thresholds(part, signed, cuts):
     return jax.vmap(one)(cuts)
 
 
-def _signed(source, weights, covered):
+def _signed(source, cells, covered):
     """+weight on uncovered ones, -weight on uncovered zeros, 0 on covered cells."""
-    signed = np.where(source, weights, -weights)
-    return signed if covered is None else np.where(covered, np.float32(0), signed)
+    signed = np.where(source, cells, -cells)
+    return signed if covered is None else np.where(covered, signed.dtype.type(0), signed)
 
 
-def _pick(source, rank, weights, covered, candidates, scores):
-    """The greedy rounds; ``scores`` is updated in place."""
+def _pick(source, rank, cells, weights, covered, candidates, scores):
+    """The greedy rounds; ``scores``, in units of ``cells``, is updated in place."""
     features, samples = source.shape
     covered = np.zeros(source.shape, bool) if covered is None else covered.copy()
     factors = Factors(np.zeros((features, rank), bool), np.zeros((samples, rank), bool))
-    # Sums of whole numbers below 2^24 are exact in single precision.
-    whole = (
-        np.array_equal(weights, np.round(weights)) and float(weights.max()) * source.size < 2**24
-    )
-    kind = np.float32 if whole else np.float64
-    gains = _positive_sum(scores, kind)
-    weights = np.broadcast_to(weights, source.shape)
+    # Counts are exact; sums of unequal weights are known to their rounding.
+    least = 0 if cells.dtype == np.float32 else ROUNDING * features * float(cells.max())
+    cells = np.broadcast_to(cells, source.shape)
+    gains = _cover(scores, weights, source.size)
+    slack = ROUNDING * samples * gains.max(initial=0.0)
     for column in range(min(rank, len(gains))):
-        best = int(np.argmax(gains))
-        if gains[best] <= 0:
+        top = gains.max()
+        if top <= slack:
             break
+        best = int(np.argmax(gains >= top - slack))
         factors.basis[:, column] = candidates[:, best]
-        factors.coef[:, column] = scores[:, best] > 0
+        factors.coef[:, column] = scores[:, best] > least
         rows, columns = (np.flatnonzero(z[:, column]) for z in factors)
-        cells = np.ix_(rows, columns)
-        change = np.where(source[cells], weights[cells], -weights[cells])
-        change[covered[cells]] = 0
-        covered[cells] = True
+        block = np.ix_(rows, columns)
+        change = np.where(source[block], cells[block], -cells[block])
+        change[covered[block]] = 0
+        covered[block] = True
         old = scores[columns]
-        new = old - change.T @ candidates[rows].astype(np.float32)
+        new = old - change.T @ candidates[rows].astype(scores.dtype)
         scores[columns] = new
-        gains += _positive_sum(new, kind) - _positive_sum(old, kind)
+        own = weights[columns]
+        gains += _cover(new, own, source.size) - _cover(old, own, source.size)
         gains[best] = -np.inf
     return factors
 
 
-def _positive_sum(scores, kind):
-    """Sum over samples of the positive scores."""
-    return np.maximum(scores, 0).sum(0, dtype=kind)
+def _cover(scores, weights, size):
+    """Weighted sum over samples of the positive scores; samples of equal weight are counted."""
+    # Sums of counts below 2^24 are exact in single precision.
+    kind = np.float32 if size < 2**24 and scores.dtype == np.float32 else np.float64
+    positive, values = np.maximum(scores, 0), np.unique(weights)
+    if len(values) == 1:
+        return values[0] * positive.sum(0, dtype=kind)
+    total = np.zeros(scores.shape[1])
+    for value in values:
+        total += value * positive[weights == value].sum(0, dtype=kind)
+    return total

@@ -22,6 +22,9 @@ __all__ = ["Tiles", "TooManySets", "closed_itemsets"]
 
 # Words ANDed at a time: the temporary stays inside the cache of one core.
 BATCH_WORDS = 2**20
+# Bounds that keep memory below some hundred megabytes and time below a minute.
+MAX_SETS = 200_000
+MAX_WORK = 5_000_000_000
 
 
 class Tiles(NamedTuple):
@@ -48,15 +51,15 @@ class TooManySets(ValueError):
 
 
 def closed_itemsets(
-    source, *, min_support=1, groups=None, max_sets=200_000, max_tests=2_000_000, miner="bitset"
+    source, *, min_support=1, groups=None, max_sets=MAX_SETS, max_work=MAX_WORK, miner="bitset"
 ):
     """All closed sets of samples that have ``min_support`` features in common, as :class:`Tiles`.
 
     ``min_support``: a number of features, or a fraction of them when it is below 1. ``groups``: one
     label per sample; only sets with samples of two or more groups are kept (the paper's "items from
-    both matrices"). ``max_sets`` bounds the memory and ``max_tests``, the number of extensions that
-    are tested, the time: about 10 microseconds each at 800 x 200, the same number everywhere.
-    Past either, :class:`TooManySets` says what to raise. ``miner="fim"`` uses the compiled package
+    both matrices"). ``max_sets`` bounds the memory and ``max_work``, the number of 64-bit words that
+    are compared, the time: some 4 ns each, and the same number on every machine. Past either,
+    :class:`TooManySets` says what to raise. ``miner="fim"`` uses the compiled package
     pyfim (the extra ``mining``): the same sets and much faster, but nothing stops it before it has
     found them all.
 
@@ -75,18 +78,18 @@ def closed_itemsets(
             )
     if miner not in MINERS:
         raise ValueError(f"miner is {miner!r}: use one of {', '.join(MINERS)}.")
-    found, count, tests = [], 0, 0
-    for nodes, items, tested in MINERS[miner](source, least):
+    found, count, work = [], 0, 0
+    for nodes, items, compared in MINERS[miner](source, least):
         keep = _mixed(items, groups)
         found.append((nodes[keep].view(np.uint8), np.packbits(items[keep], axis=1)))
-        count, tests = count + int(keep.sum()), tests + tested
-        if count > max_sets or tests > max_tests:
+        count, work = count + int(keep.sum()), work + compared
+        if count > max_sets or work > max_work:
             why = f"more than {max_sets} closed itemsets"
             if count <= max_sets:
-                why = f"more than {max_tests} extensions to test"
+                why = f"more than {max_work} words to compare"
             raise TooManySets(
                 f"{why} at min_support={least} of {features} features: raise min_support (try "
-                f"{2 * least}), or max_sets and max_tests."
+                f"{min(2 * least, features)}), or max_sets and max_work."
             )
     nodes, items = (np.concatenate(part) for part in zip(*found))
     # One order whatever the miner: later ties go by it.
@@ -101,11 +104,7 @@ def support_count(min_support, features):
             f"min_support is {min_support}: pass a number of features from 1 to {features}, or a "
             f"fraction below 1."
         )
-    return (
-        int(np.ceil(min_support * features - 1e-9))
-        if min_support < 1
-        else int(np.ceil(min_support))
-    )
+    return max(1, int(np.ceil(min_support * (features if min_support < 1 else 1) - 1e-9)))
 
 
 def _mixed(items, groups):
@@ -127,16 +126,25 @@ class _Nodes(NamedTuple):
 
 
 def _walk(source, least):
-    """All closed sets in batches ``(features as packed words, samples, extensions tested)``."""
-    features, samples = source.shape
-    order = np.argsort(source.sum(0), kind="stable")  # rare first: fewer extensions fail the test
-    words, back = _pack(source[:, order].T), np.argsort(order)
-    batch = max(1, BATCH_WORDS // (samples * words.shape[1]))
+    """All closed sets in batches ``(features as packed words, samples, words compared)``."""
+    features, width = source.shape
+    counts = source.sum(0)
+    order = np.argsort(counts, kind="stable")  # rare first: fewer extensions fail the test
+    order = order[counts[order] >= least]  # the rest is in no set
+    samples, words = len(order), _pack(source[:, order].T)
+
+    def back(items):
+        wide = np.zeros((len(items), width), bool)
+        wide[:, order] = items
+        return wide
+
+    batch = max(1, BATCH_WORDS // max(1, words.size))
     root = _pack(np.ones((1, features), bool))
     support = _supports(root, words)
     none = np.full((1, samples), -1, np.int32)
-    stack = [_Nodes(root, support == features, support, none[:, 0], none)]
-    yield root, stack[0].items[:, back], 1
+    core = np.full(1, -1, np.int32)
+    stack = [_Nodes(root, support == features, support, core, none)]
+    yield root, back(stack[0].items), words.size
     while stack:
         nodes = stack.pop()
         while stack and len(nodes.core) < batch:  # small families are expanded together
@@ -145,7 +153,7 @@ def _walk(source, least):
             stack.append(_Nodes(*(part[batch:] for part in nodes)))
             nodes = _Nodes(*(part[:batch] for part in nodes))
         for children, tests in _extend(nodes, words, least, batch):
-            yield children.words, children.items[:, back], tests
+            yield children.words, back(children.items), tests * words.size
             if len(children.core):
                 stack.append(children)
 
@@ -178,19 +186,23 @@ def _extend(nodes, words, least, batch):
 
 
 def _by_fim(source, least):
-    """The same batches as :func:`_walk`, found by pyfim."""
+    """The same batches as :func:`_walk`, found by pyfim, whose work is not counted."""
     try:
         import fim
     except ImportError:
         raise ImportError("miner='fim' needs pyfim: pip install 'jaxshared[mining]'.") from None
     words, all_features = _pack(source.T), _pack(np.ones((1, source.shape[0]), bool))
+    everywhere = source.all(0)
+    yield all_features, everywhere[None], 0  # pyfim leaves out the set that every feature has
     rows = [np.flatnonzero(row).tolist() for row in source]
     sets = fim.fpgrowth(rows, target="c", supp=-least, zmin=1)
-    for start in range(0, max(len(sets), 1), 4096):
+    full = len(source)
+    sets = [members for members, support in sets if support < full]
+    for start in range(0, len(sets), 4096):
         part = sets[start : start + 4096]
         items = np.zeros((len(part), source.shape[1]), bool)
         nodes = np.repeat(all_features, len(part), axis=0)
-        for row, (members, _) in enumerate(part):
+        for row, members in enumerate(part):
             items[row, list(members)] = True
             nodes[row] = np.bitwise_and.reduce(words[list(members)])
         yield nodes, items, 0

@@ -24,7 +24,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxshared.base import Params
+from jaxshared.base import Params, whole_number
 from jaxshared.boolean.product import as_boolean, as_weights, coverage
 
 __all__ = ["Flips", "check_factors", "flip_all", "ranks_of", "update_factors"]
@@ -55,8 +55,13 @@ def update_factors(params, sources, *, weights=None, max_steps=100):
 
 def check_factors(params, sources):
     """``params`` as NumPy arrays of bool whose shapes fit the sources."""
-    bases = tuple(np.asarray(z) > 0 for z in params.bases)
-    coefs = tuple(np.asarray(z) > 0 for z in params.coefs)
+    bases, coefs = (tuple(np.asarray(z) for z in part) for part in params)
+    if not all(((z == 0) | (z == 1)).all() for z in (*bases, *coefs)):
+        raise ValueError(
+            "params has entries other than 0 and 1: Boolean factors are needed here. Threshold "
+            "them first, for example z > 0.5."
+        )
+    bases, coefs = (tuple(z.astype(bool) for z in part) for part in (bases, coefs))
     if len(bases) != len(sources) + 1 or len(coefs) != len(sources):
         raise ValueError(
             f"params has {len(bases)} bases and {len(coefs)} coefs for {len(sources)} sources: it "
@@ -91,6 +96,7 @@ class Flips(NamedTuple):
 
 def flip_all(starts, sources, weights, max_steps=100):
     """Flip each of several checked factorisations of the same sources: :class:`Flips` for each."""
+    max_steps = whole_number(max_steps, "max_steps", least=0)
     joined = np.concatenate(sources, axis=1)
     sizes = tuple(x.shape[1] for x in sources)
     weights = jnp.asarray(weights, jnp.float32)

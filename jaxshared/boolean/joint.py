@@ -84,7 +84,7 @@ def dominated(sources, shared, specific, *, weights=None, threshold=0.5, max_ste
 
     The shared factors are closed itemsets with samples of two or more sources, chosen by greedy
     weighted max-k-cover. ``mining``: ``min_support`` (a number of features, a fraction, or None for
-    the smallest that stays within bounds), ``max_sets``, ``max_tests`` and ``miner`` of
+    the smallest that stays within bounds), ``max_sets``, ``max_work`` and ``miner`` of
     :func:`jaxshared.boolean.closed_itemsets`.
     """
     return solve_joint(
@@ -194,7 +194,7 @@ def own_factors(common, sources, specific, weights, threshold):
         sources, _per_source(common.coef, sources), specific, weights, strict=True
     ):
         covered = (common.basis.astype(np.float32) @ coef.T.astype(np.float32)) > 0
-        cells = np.full((1, 1), weight, np.float32)
+        cells = np.full((1, 1), weight, float)
         own += greedy(x, rank, cells, covered, (threshold,))
     return own
 
@@ -215,7 +215,7 @@ def _per_source(coef, sources):
 def concatenate(sources, weights):
     """``[X Y ...]`` and the weight of each of its samples, (1, samples)."""
     sizes = [x.shape[1] for x in sources]
-    return np.concatenate(sources, axis=1), np.repeat(weights, sizes)[None].astype(np.float32)
+    return np.concatenate(sources, axis=1), np.repeat(weights, sizes)[None]
 
 
 METHODS = {

@@ -17,6 +17,7 @@ import numpy as np
 
 from jaxshared.base import Result, Status
 from jaxshared.boolean.asso import check_rank, check_thresholds
+from jaxshared.boolean.closed import MAX_SETS, MAX_WORK
 from jaxshared.boolean.joint import METHODS, solve_joint
 from jaxshared.boolean.product import (
     as_boolean,
@@ -40,7 +41,7 @@ class JSBMF:
     """A Boolean basis of rank ``shared`` for all sources and one of rank ``specific[i]`` for each.
 
     ``method``: "dominated", "shared_asso" or "concat_asso" (which chooses the ranks itself and only
-    takes their sum). ``min_support``, ``max_sets``, ``max_tests`` and ``miner`` are for
+    takes their sum). ``min_support``, ``max_sets``, ``max_work`` and ``miner`` are for
     "dominated", see :func:`jaxshared.boolean.closed_itemsets`.
 
     >>> x = np.kron(np.eye(2, dtype=bool), np.ones((3, 4), bool))
@@ -53,8 +54,8 @@ class JSBMF:
     specific: tuple
     method: str = "dominated"
     min_support: float | None = None
-    max_sets: int = 200_000
-    max_tests: int = 2_000_000
+    max_sets: int = MAX_SETS
+    max_work: int = MAX_WORK
     miner: str = "bitset"
 
     aligned = "features"
@@ -122,7 +123,7 @@ class JSBMF:
     def _solve(self, sources, hyper, max_steps):
         options = {}
         if self.method == "dominated":
-            names = ("min_support", "max_sets", "max_tests", "miner")
+            names = ("min_support", "max_sets", "max_work", "miner")
             options = {name: getattr(self, name) for name in names}
         return solve_joint(
             self.method,

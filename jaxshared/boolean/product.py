@@ -145,10 +145,12 @@ def weighted_error(params, sources, weights):
 
     Wrong cells are counted as integers, so with weights of one the value is exact.
     """
+    sources = [x.to_scipy() if isinstance(x, Sparse) else x for x in sources]
+    dense = [x.toarray() if hasattr(x, "toarray") else x for x in sources]
     counts = jnp.stack(
         [
             jnp.sum((jnp.asarray(x) > 0) != guess, dtype=jnp.int32)
-            for x, guess in zip(sources, joint_reconstruct(params), strict=True)
+            for x, guess in zip(dense, joint_reconstruct(params), strict=True)
         ]
     )
     return jnp.sum(jnp.asarray(weights) * counts)

@@ -62,6 +62,7 @@ def select_ranks(
     weights=None,
     threshold=(0.45, 0.55, 0.65),
     max_steps=100,
+    candidates="all",
     **mining,
 ):
     """Ranks of smallest description length over a grid, as :class:`Selection`.
@@ -69,8 +70,8 @@ def select_ranks(
     ``shared``: ranks to try. ``specific``: ranks to try, the same for every source as in the paper,
     or a tuple with one collection per source, of which all combinations are tried. ``method``: one
     or several of "concat_asso", "shared_asso", "dominated"; together they compete by bits.
-    ``concat_asso`` chooses its ranks itself and only takes their sum from the grid. The other
-    arguments are those of :func:`jaxshared.boolean.dominated`.
+    ``concat_asso`` chooses its ranks itself and only takes their sum from the grid; ``candidates``
+    are its own. The other arguments are those of :func:`jaxshared.boolean.dominated`.
 
     >>> import numpy as np
     >>> block = np.kron(np.eye(3, dtype=bool), np.ones((9, 9), bool))
@@ -84,12 +85,18 @@ def select_ranks(
     grid = _grid(shared, specific, len(sources))
     weights = as_weights(weights, sources)
     methods = (method,) if isinstance(method, str) else tuple(method)
+    if not methods or not set(methods) <= set(joint.METHODS):
+        raise ValueError(f"method is {method!r}: use one or several of {', '.join(joint.METHODS)}.")
+    tiles = None
+    if "dominated" in methods:  # they do not depend on the threshold
+        tiles = tile_factors(sources, max(k for k, _ in grid), weights, **mining)
+    elif mining:
+        raise TypeError(
+            f"{', '.join(mining)}: options of the method 'dominated', which is not tried."
+        )
     lanes = []
     for name, level in itertools.product(methods, check_thresholds(threshold)):
-        if name not in joint.METHODS:
-            raise ValueError(f"method is {name!r}: use one of {', '.join(joint.METHODS)}.")
-        options = mining if name == "dominated" else {}
-        lanes += _lanes(name, sources, grid, weights, level, options)
+        lanes += _lanes(name, sources, grid, weights, level, candidates, tiles)
     return _measure(lanes, sources, weights, max_steps)
 
 
@@ -113,15 +120,18 @@ def _grid(shared, specific, num_sources):
     return list(itertools.product(shared, own))
 
 
-def _lanes(method, sources, grid, weights, threshold, mining):
+def _lanes(method, sources, grid, weights, threshold, candidates, tiles):
     """Unflipped factors for every combination of the grid."""
     if method == "concat_asso":
         totals = sorted({k + sum(own) for k, own in grid})
-        (most,) = joint.concat_factors(sources, totals[-1], weights, (threshold,))
+        (most,) = joint.concat_factors(sources, totals[-1], weights, (threshold,), candidates)
         prefixes = [Factors(*(z[:, :total] for z in most)) for total in totals]
         params = [joint.split_factors(prefix, sources) for prefix in prefixes]
         return [_Lane(method, threshold, p) for p in params]
-    common = _common(method, sources, max(k for k, _ in grid), weights, threshold, mining)
+    common = tiles
+    if method == "shared_asso":
+        joined, cells = joint.concatenate(sources, weights)
+        common = greedy(joined, max(k for k, _ in grid), cells, None, (threshold,))[0]
     lanes = []
     for shared in sorted({k for k, _ in grid}):
         first = Factors(*(z[:, :shared] for z in common))
@@ -131,13 +141,6 @@ def _lanes(method, sources, grid, weights, threshold, mining):
             cut = [Factors(*(z[:, :rank] for z in f)) for f, rank in zip(most, own)]
             lanes.append(_Lane(method, threshold, joint.join(first, cut, sources)))
     return lanes
-
-
-def _common(method, sources, rank, weights, threshold, mining):
-    if method == "dominated":
-        return tile_factors(sources, rank, weights, **mining)
-    joined, cells = joint.concatenate(sources, weights)
-    return greedy(joined, rank, cells, None, (threshold,))[0]
 
 
 def _measure(lanes, sources, weights, max_steps):

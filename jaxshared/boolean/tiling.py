@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from jaxshared.boolean.closed import TooManySets, closed_itemsets
+from jaxshared.boolean.closed import MAX_SETS, MAX_WORK, TooManySets, closed_itemsets
 from jaxshared.boolean.product import Factors
 
 __all__ = ["cover_with_tiles", "shared_tiles", "tile_factors"]
@@ -26,16 +26,16 @@ def tile_factors(sources, rank, weights, **mining):
 
 
 def shared_tiles(
-    sources, *, min_support=None, max_sets=200_000, max_tests=2_000_000, miner="bitset"
+    sources, *, min_support=None, max_sets=MAX_SETS, max_work=MAX_WORK, miner="bitset"
 ):
     """Tiles of the concatenated sources that have samples of two or more of them.
 
     With ``min_support=None`` the support is halved from half of the features down to one, and the
-    last that stays within ``max_sets`` is used; a given support that does not is an error.
+    last that stays within the bounds is used; a given support that does not is an error.
     """
     joined = np.concatenate(sources, axis=1)
     groups = np.repeat(np.arange(len(sources)), [x.shape[1] for x in sources])
-    bounds = {"groups": groups, "max_sets": max_sets, "max_tests": max_tests, "miner": miner}
+    bounds = {"groups": groups, "max_sets": max_sets, "max_work": max_work, "miner": miner}
     if min_support is not None:
         return closed_itemsets(joined, min_support=min_support, **bounds)
     support, tiles = max(1, len(joined) // 2), None

@@ -62,6 +62,8 @@ def describe_factors(params, terms, members=None, *, names=None, most=12):
     ``names``: a name per source.
     """
     names = [f"source {i}" for i in range(len(params.coefs))] if names is None else list(names)
+    if len(names) != len(params.coefs):
+        raise ValueError(f"names has {len(names)} names for {len(params.coefs)} sources.")
     lines = []
     for factor in factors_in_words(params, terms, members):
         owner = "shared" if factor.owner is None else f"specific to {names[factor.owner]}"

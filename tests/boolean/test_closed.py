@@ -30,6 +30,9 @@ def test_pyfim_as_the_miner_gives_the_same_tiles_in_the_same_order():
     theirs = closed_itemsets(source, min_support=2, groups=groups, miner="fim")
     np.testing.assert_array_equal(ours.samples, theirs.samples)
     np.testing.assert_array_equal(ours.features, theirs.features)
+    source[:, 3] = True  # a sample that has every feature
+    ours, theirs = (closed_itemsets(source, miner=miner) for miner in ("bitset", "fim"))
+    np.testing.assert_array_equal(ours.samples, theirs.samples)
 
 
 def test_tiles_hold_ones_only_and_items_of_two_groups():
@@ -46,8 +49,8 @@ def test_too_many_sets_say_what_to_raise():
     source = np.random.default_rng(3).random((40, 40)) < 0.6
     with pytest.raises(TooManySets, match=r"more than 50 closed itemsets at min_support=2 .*try 4"):
         closed_itemsets(source, min_support=2, max_sets=50)
-    with pytest.raises(TooManySets, match="more than 9 extensions to test"):
-        closed_itemsets(source, min_support=1, max_tests=9)
+    with pytest.raises(TooManySets, match="more than 9 words to compare"):
+        closed_itemsets(source, min_support=1, max_work=9)
 
 
 def test_without_a_support_the_smallest_within_bounds_is_taken():
@@ -59,7 +62,8 @@ def test_without_a_support_the_smallest_within_bounds_is_taken():
 
 
 @pytest.mark.parametrize(
-    ("given", "features", "count"), [(1, 9, 1), (0.1, 30, 3), (0.05, 30, 2), (7, 7, 7)]
+    ("given", "features", "count"),
+    [(1, 9, 1), (0.1, 30, 3), (0.05, 30, 2), (7, 7, 7), (1e-11, 3, 1)],
 )
 def test_supports_are_counts_or_fractions(given, features, count):
     assert support_count(given, features) == count

@@ -64,15 +64,13 @@ def test_shared_and_dominated_keep_the_ranks_and_concat_chooses_them(key):
 
 
 def test_candidates_of_each_source_find_what_drowns_in_the_concatenation():
-    # Feature 0 implies 1 in the second source alone, which is too small to count in the whole.
-    x = np.array([[1] * 8, [0] * 8], bool)
-    y = np.array([[1, 1, 0], [1, 1, 0]], bool)
-    found = [
-        boolean.concat_asso((x, y), 2, (0, 0), candidates=kind, max_steps=0)
-        for kind in ("joint", "all")
-    ]
-    wrong = [float(boolean.weighted_error(p, (x, y), np.ones(2))) for p in found]
-    assert wrong[1] <= wrong[0]
+    # Each feature implies the others in the second source alone, too small to count in the whole.
+    x, y = np.kron(np.eye(4, dtype=bool), np.ones((1, 8), bool)), np.ones((4, 3), bool)
+    wrong = {}
+    for name, options in {"joint": {"candidates": "joint"}, "default": {}}.items():
+        found = boolean.concat_asso((x, y), 1, (0, 0), max_steps=0, **options)
+        wrong[name] = float(boolean.weighted_error(found, (x, y), np.ones(2)))
+    assert wrong == {"joint": 44 - 11, "default": 44 - 12}
     with pytest.raises(ValueError, match="candidates is 'some'"):
         boolean.concat_asso((x, y), 2, (0, 0), candidates="some")
 
@@ -138,17 +136,18 @@ def test_planted_data_is_recovered_to_the_noise_level():
     assert np.median(ratios) <= 1.02 and np.mean(ratios) <= 1.1, ratios
 
 
-def test_select_ranks_finds_planted_ranks_to_within_one_on_average():
+@pytest.mark.parametrize(
+    ("draws", "options"),
+    [
+        (10, {"shared": range(5, 16), "specific": [10], "method": "concat_asso"}),
+        (3, {"shared": range(8, 13), "specific": range(8, 13)}),
+    ],
+)
+def test_select_ranks_finds_planted_ranks_to_within_one_on_average(draws, options):
     found = []
-    for number in range(10):
+    for number in range(draws):
         data = planted(jax.random.key(number))
-        chosen = boolean.select_ranks(
-            data.sources,
-            shared=range(5, 16),
-            specific=[10],
-            method="concat_asso",
-            threshold=THRESHOLDS,
-        )
+        chosen = boolean.select_ranks(data.sources, **options)
         found.append((chosen.shared, *chosen.specific))
     off = np.abs(np.array(found) - 10).mean(0)
     assert (off <= 1).all(), found
@@ -254,6 +253,54 @@ def test_errors_say_what_came_and_what_to_do():
         boolean.update_factors(Params((x, x), (x,)), (x,))
     with pytest.raises(ValueError, match="features"):
         boolean.shared_asso((x, np.eye(4)), 1, (1, 1))
+    with pytest.raises(ValueError, match="max_steps is -3"):
+        boolean.update_factors(Params((x, x), (np.ones((3, 6)),)), (x,), max_steps=-3)
+    with pytest.raises(ValueError, match="entries other than 0 and 1: Boolean factors"):
+        boolean.description_length(Params((0.3 * x, x), (np.ones((3, 6)),)), (x,))
+    with pytest.raises(ValueError, match="asso takes one source"):
+        boolean.asso((x, x), 1)
+    with pytest.raises(ValueError, match="use one or several of"):
+        boolean.select_ranks((x, x), method=())
+    with pytest.raises(TypeError, match="min_suport: options of the method 'dominated'"):
+        boolean.select_ranks((x, x), method="concat_asso", min_suport=3)
+    with pytest.raises(ValueError, match="1 names for 2 sources"):
+        params = boolean.shared_asso((x, x), 1, (1, 1))
+        boolean.describe_factors(params, "abc", names=["a"])
+
+
+def test_what_needs_a_gradient_says_so(key):
+    x, model = np.eye(3, dtype=np.float32), JSBMF(1, (1, 1))
+    params = model.fit((x, x)).params
+    for call in (
+        lambda: js.verify(model, (x, x), key=key),
+        lambda: js.sweep(model, (x, x), key=key, shared=[1, 2]),
+        lambda: js.project(model, params, x),
+        lambda: js.solve(model, params, (x, x), model.hyper((x, x))),
+    ):
+        with pytest.raises(TypeError, match="JSBMF has no gradient"):
+            call()
+
+
+def test_a_saved_fit_comes_back(tmp_path, key):
+    x = np.kron(np.eye(2, dtype=bool), np.ones((3, 4), bool))
+    model = JSBMF(2, (0, 0), "shared_asso")
+    result = js.fit(model, (x, x), key=key)
+    js.save(tmp_path / "fit.npz", result, model)
+    again, same = js.load(tmp_path / "fit.npz")
+    assert same == model and again.status is result.status
+    for a, b in zip(jax.tree.leaves(again.params), jax.tree.leaves(result.params)):
+        assert a.dtype == bool
+        np.testing.assert_array_equal(a, b)
+
+
+def test_the_objective_of_sparse_sources_is_that_of_dense_ones(key):
+    x = planted(key, features=20, samples=(15,), shared=2, specific=(1,)).sources[0]
+    model = JSBMF(1, (1,), "shared_asso")
+    params, hyper = model.fit((x,)).params, model.hyper((x,))
+    for other in (scipy.sparse.csr_array(x), js.as_source(scipy.sparse.csr_array(x))):
+        assert float(model.objective(params, (other,), hyper)) == float(
+            model.objective(params, (x,), hyper)
+        )
 
 
 def test_models_are_structure_only():
