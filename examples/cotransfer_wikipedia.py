@@ -18,8 +18,7 @@ import numpy as np
 from real_data import load
 
 import jaxshared as js
-from jaxshared.uses.baselines import kmeans
-from jaxshared.uses.cotransfer import cotransfer
+from jaxshared.plot_style import COLOURS, style_context
 
 CATEGORIES = ("biology", "geography", "history", "sport", "warfare")
 TARGETS, PAIRS = 130, 350
@@ -48,14 +47,16 @@ def draw(views, labels, pair, seed, pairs=PAIRS):
 def ours(targets, sources, key, *, rank=RANK, robust=True, **hyper):
     hyper = {"smoothness": SMOOTHNESS, **hyper}
     model = js.RGHCTC(rank, robust=robust)
-    return cotransfer(model, sources, targets, 2, key=key, kernels=KERNELS, hyper=hyper).labels
+    return js.clustering.cotransfer(
+        model, sources, targets, 2, key=key, kernels=KERNELS, hyper=hyper
+    ).labels
 
 
 def baselines(targets, sources, key):
     """Labels of both kinds by every method that is not ours."""
     swapped = (sources, sources[::-1])
     return {
-        "k-means": kmeans(targets, 2, key=key),
+        "k-means": js.baselines.kmeans(targets, 2, key=key),
         "SymNMF": [js.baselines.symnmf(x, 2, key=key, kernel=k) for x, k in zip(targets, KERNELS)],
         "aPLSA": [
             js.baselines.aplsa(x, both, 2, key=key).labels for x, both in zip(targets, swapped)
@@ -152,7 +153,7 @@ def figure(views, labels, names, seeds, full):
         "weight of the images": ((0.02, 0.1, 0.3, 0.5, 0.7, 0.9, 0.98), by_weight),
         "pairs": ((25, 50, 100, 200, 350), by_pairs),
         "noise in the texts": ((0.0, 0.05, 0.1, 0.2), by_noise(True)),
-        "noise, without errors": ((0.0, 0.05, 0.1, 0.2), by_noise(False)),
+        "noise in the texts, no error matrices": ((0.0, 0.05, 0.1, 0.2), by_noise(False)),
     }
     if not full:  # one compiled program for all of it
         plots = {"weight of the images": ((0.1, 0.9), by_weight)}
@@ -165,19 +166,29 @@ def figure(views, labels, names, seeds, full):
 
 
 def save_plots(curves, path):
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    axes = plt.subplots(1, len(curves), figsize=(4 * len(curves), 3), sharey=True)[1]
-    for axis, (name, (values, rows)) in zip(np.atleast_1d(axes), curves.items()):
-        for kind, label in enumerate(KINDS):
-            axis.plot(values, rows[:, kind], marker="o", label=label)
-        axis.set_xlabel(name)
-    np.atleast_1d(axes)[0].set_ylabel("accuracy")
-    np.atleast_1d(axes)[0].legend()
-    plt.savefig(path, bbox_inches="tight")
+    """One panel per parameter; what has the name of another with a comma goes into its panel."""
+    panels = [name for name in curves if "," not in name]
+    with style_context() as figure_class:
+        figure = figure_class(figsize=(3.4 * len(panels), 3.2), layout="constrained")
+        axes = np.atleast_1d(figure.subplots(1, len(panels), sharey=True))
+        for axis, panel in zip(axes, panels):
+            axis.set_xlabel(panel)
+            for name, (values, rows) in curves.items():
+                head, _, rest = name.partition(", ")
+                if head != panel:
+                    continue
+                for kind, (label, colour) in enumerate(zip(KINDS, COLOURS)):
+                    axis.plot(
+                        values,
+                        rows[:, kind],
+                        marker="os"[kind],
+                        color=colour,
+                        linestyle="--" if rest else "-",
+                        label=label + (f", {rest}" if rest else ""),
+                    )
+        axes[0].set_ylabel("accuracy")
+        figure.legend(*axes[-1].get_legend_handles_labels(), loc="outside upper center", ncols=4)
+        figure.savefig(path, dpi=150)
     print(f"wrote {path}")
 
 

@@ -1,10 +1,11 @@
 """Table 3 of the MultiNMF paper: clusters from several views, on the same digits and news stories.
 
     python examples/multiview_table3.py                    # three seeds, fewer steps
-    python examples/multiview_table3.py --seeds 20 --full  # as the paper
+    python examples/multiview_table3.py --seeds 20 --full  # as the paper, best of four restarts
     python examples/multiview_table3.py --choices          # what the paper leaves open
 
-All seeds of a model are lanes of one compiled call. Figures are accuracy and NMI (maximum, as in
+All seeds of a model, and all restarts of a seed, are lanes of one compiled call; of the restarts
+the smallest objective is kept, for every model alike. Figures are accuracy and NMI (maximum, as in
 the paper), mean and standard deviation over seeds; a seed starts the factors and k-means.
 """
 
@@ -68,11 +69,11 @@ def weighted(counts, weighting):
 
 @functools.partial(jax.jit, static_argnums=(0, 3, 4, 5))
 def fit_seeds(model, sources, keys, method, solver, steps, hyper):
-    """Factors of one fit per key: one compiled call, one lane per seed."""
+    """Factors of the best fit per row of ``keys`` (seeds, restarts): one compiled call."""
 
     def one(key):
         start = model.init(key, sources, method=method)
-        return js.solve(
+        result = js.solve(
             model,
             start,
             sources,
@@ -81,15 +82,18 @@ def fit_seeds(model, sources, keys, method, solver, steps, hyper):
             max_steps=steps,
             tol=None,
             check_every=steps,
-        ).params
+        )
+        return result.params, result.objective
 
-    return jax.vmap(one)(keys)
+    lanes, objectives = jax.vmap(jax.vmap(one))(keys)
+    best = objectives.argmin(1)
+    return jax.tree.map(lambda leaf: leaf[np.arange(len(keys)), best], lanes)
 
 
 def scores(truth, lanes, num_clusters, keys, **options):
     """(seeds, 2): accuracy and NMI of every lane."""
     found = []
-    for seed, key in enumerate(keys):
+    for seed, key in enumerate(keys[:, 0]):
         params = jax.tree.map(lambda leaf, seed=seed: leaf[seed], lanes)
         labels = js.views.label_views(params, num_clusters, key=key, **options).labels
         found.append((metrics.accuracy(truth, labels), metrics.nmi(truth, labels, average="max")))
@@ -110,7 +114,7 @@ def baselines(sources, truth, count, keys, steps):
         table[name] = scores(truth, lanes, count, keys)
     dense = [s.to_scipy() if isinstance(s, js.Sparse) else np.asarray(s) for s in sources]
     # Its embedding does not depend on the seed; only k-means does, with 20 restarts of its own.
-    labels = [js.baselines.coregularised(dense, count, key=key).labels for key in keys[:3]]
+    labels = [js.baselines.coregularised(dense, count, key=key).labels for key in keys[:3, 0]]
     table["Co-reguSC"] = np.array(
         [(metrics.accuracy(truth, l), metrics.nmi(truth, l, average="max")) for l in labels]
     )
@@ -146,15 +150,15 @@ def show(name, table):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--full", action="store_true", help="as many steps as the paper's code")
+    parser.add_argument("--full", action="store_true", help="more steps, and four restarts")
     parser.add_argument("--choices", action="store_true", help="what the paper leaves open")
     parser.add_argument("--data", choices=("digits", "3-Sources"), default=None)
     parser.add_argument("--weighting", choices=("counts", "tfidf", "cut"), default="cut")
     args = parser.parse_args()
-    keys = jax.random.split(jax.random.key(0), args.seeds)
-    inner, outer, steps = (100, 10, 300) if args.full else (20, 5, 60)
+    inner, outer, steps, restarts = (100, 30, 300, 4) if args.full else (20, 5, 60, 1)
+    keys = jax.random.split(jax.random.key(0), (args.seeds, restarts))
     stories = functools.partial(three_sources, args.weighting)
-    # Over ten seeds the digits had 0.883 / 0.802 at 0.1, and 0.872 / 0.791 at the paper's 0.01.
+    # 0.1 did better on the digits than the paper's 0.01 (0.872 / 0.791) and than 0.3 (0.857 / 0.775).
     for name, read, strength in (("digits", digits, 0.1), ("3-Sources", stories, 0.01)):
         if args.data not in (None, name):
             continue
