@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse
 
 import jaxshared as js
 
@@ -21,6 +22,9 @@ class Row(NamedTuple):
     smaller: Any
     sparse: Any = None
 
+
+# Each of 15 samples is linked to the next.
+RING = scipy.sparse.csr_array(np.roll(np.eye(15), 1, 0) + np.roll(np.eye(15), -1, 0))
 
 ROWS = {
     "NMF": Row(js.NMF(4), ((12, 15),), {}, js.NMF(2)),
@@ -40,7 +44,11 @@ ROWS = {
     "ConcatNMF": Row(js.ConcatNMF(3), ((12, 15), (8, 15)), {}, js.ConcatNMF(2)),
     # Errors of a sparse source are looked for among its stored entries only.
     "RGHCTC": Row(
-        js.RGHCTC(3), ((12, 15), (8, 15)), {}, js.RGHCTC(2), sparse=js.RGHCTC(3, robust=False)
+        js.RGHCTC(3),
+        ((12, 15), (8, 15)),
+        {"graphs": (RING, None), "smoothness": 0.3},
+        js.RGHCTC(2),
+        sparse=js.RGHCTC(3, robust=False),
     ),
 }
 
