@@ -74,11 +74,16 @@ class MultiNMF(Model):
     def init(self, key, sources, *, method="random"):
         """All views start from the same coefs, so that their components mean the same.
 
-        ``random``: random bases and coefs. ``chain``: as in the authors' code, NMF of the first
+        ``random``: random coefs, and as column r of every basis a mean of the view's samples with
+        weights that mostly fall on the few samples whose coef r is largest: the same samples in
+        all views. ``chain``: as in the authors' code, NMF of the first
         view, whose coefs start the second view, and so on, three times round. NNDSVD: of the
         first view.
         """
         bases, coefs = views.start_views(key, sources, self.rank, method)
+        if method == "random":
+            weights = views.heavy_weights(coefs[0])
+            bases = tuple(source @ weights for source in sources)
         params = Params(bases, coefs, jnp.zeros_like(coefs[0]))
         params = self.rescale(params, sources)
         return self.rescale(views.chain(params, sources), sources) if method == "chain" else params
@@ -106,7 +111,7 @@ class MultiNMF(Model):
         spread = {
             name: views.per_view(given[name], sources, name) for name in ("weights", "agreement")
         }
-        return Hyper(scales=tuple(scales), present=present, **spread)
+        return Hyper(scales=views.per_view(scales, sources, "scales"), present=present, **spread)
 
     def objective(self, params, sources, hyper):
         r"""Errors of all views, each scaled to sum 1, and their distances from the consensus.
@@ -232,8 +237,12 @@ class MultiNMF(Model):
         return total, jnp.broadcast_to(pull, (params.consensus.shape[0], 1))
 
     def _mean(self, params, hyper):
-        # Without any agreement the consensus is free; the plain mean is its limit.
         strongest = jnp.max(jnp.stack(hyper.agreement))
-        even = tuple(jnp.where(strongest > 0, a / strongest, 1) for a in hyper.agreement)
+        strongest = jnp.where(strongest > 0, strongest, 1)
+        even = tuple(a / strongest for a in hyper.agreement)
         total, pull = self._pulls(params, hyper._replace(agreement=even))
+        # Where no view pulls the consensus is free; the plain mean is its limit.
+        alike = (jnp.ones_like(strongest),) * len(even)
+        plain = self._pulls(params, hyper._replace(agreement=alike))
+        total, pull = (jnp.where(pull > 0, *pair) for pair in zip((total, pull), plain))
         return jnp.where(pull > 0, total / jnp.where(pull > 0, pull, 1), 0)

@@ -15,6 +15,7 @@ from jaxshared.models import start
 __all__ = [
     "chain",
     "check_present",
+    "heavy_weights",
     "inverse_totals",
     "masked_change",
     "masked_error",
@@ -45,6 +46,12 @@ def start_views(key, sources, rank, method):
     return tuple(bases), tuple(coefs)
 
 
+def heavy_weights(coef):
+    """Weights (samples, rank) that mostly fall on the few samples with the largest coefs in (0, 1)."""
+    weights = 1 / (1 - coef + 10 * jnp.finfo(coef.dtype).eps) ** 2
+    return weights / weights.sum(0)
+
+
 def chain(params, sources, rounds=ROUNDS, steps=STEPS):
     """NMF of view after view, each from the coefs of the one before it, ``rounds`` times."""
 
@@ -52,8 +59,11 @@ def chain(params, sources, rounds=ROUNDS, steps=STEPS):
         bases, coefs = (list(factors) for factors in carry)
         for v, source in enumerate(sources):
             # View 0 goes on from the last one: at first they are all the same.
-            coef = start.rescaled(source, bases[v], coefs[v - 1])
-            bases[v], coefs[v] = _nmf(source, bases[v], coef, steps)
+            before = start.rescaled(source, bases[v], coefs[v - 1])
+            bases[v], after = _nmf(source, bases[v], before, steps)
+            # A sample that this view lacks has no coefs here to hand on.
+            empty = source.T @ jnp.ones((source.shape[0], 1), source.dtype) == 0
+            coefs[v] = jnp.where(empty, before, after)
         return tuple(bases), tuple(coefs)
 
     bases, coefs = jax.lax.fori_loop(0, rounds, once, (params.bases, params.coefs))
@@ -104,7 +114,13 @@ def per_view(value, sources, name):
 
 def check_present(present, sources):
     """Masks of the samples that each view has, as 0 and 1, or None where every view has all."""
-    if present is None or all(mask is None for mask in present):
+    if present is None:
+        return None
+    if not isinstance(present, (tuple, list)):
+        raise ValueError(
+            f"present is a {type(present).__name__}: pass one mask per source, None for a complete one."
+        )
+    if all(mask is None for mask in present):
         return None
     if len(present) != len(sources):
         raise ValueError(

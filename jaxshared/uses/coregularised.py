@@ -27,6 +27,7 @@ from sklearn.metrics import pairwise_distances
 from sklearn.neighbors import kneighbors_graph
 from sklearn.preprocessing import normalize
 
+from jaxshared.base import whole_number
 from jaxshared.uses.clustering import seed_of
 
 __all__ = ["Coregularised", "coregularised", "gaussian_graph", "normalised_affinity"]
@@ -69,8 +70,16 @@ def coregularised(
     """
     if form not in ("pairwise", "centroid"):
         raise ValueError(f"form is {form!r}: choose 'pairwise' or 'centroid'.")
+    if not (np.isfinite(agreement) and agreement >= 0):
+        raise ValueError(f"agreement is {agreement}: it must be finite and 0 or more.")
+    num_clusters = whole_number(num_clusters, "num_clusters")
+    if not len(sources if graphs is None else graphs):
+        raise ValueError("no views: pass at least one source or graph.")
     if graphs is None:
         graphs = [gaussian_graph(source, neighbours) for source in sources]
+    for v, graph in enumerate(graphs):
+        if graph.shape[0] != graph.shape[1] or abs(graph - graph.T).max() > 1e-6 * abs(graph).max():
+            raise ValueError(f"graphs[{v}] of shape {graph.shape} is not symmetric.")
     affinities = [normalised_affinity(graph) for graph in graphs]
     sizes = {graph.shape for graph in affinities}
     if len(sizes) > 1:
@@ -151,7 +160,7 @@ def _leading(graph, others, agreement, rank, start=None):
         first = np.ones(size) if start is None else start.sum(axis=1) + start.std()
         operator = LinearOperator((size, size), matvec=product, dtype=np.float64)
         try:
-            return eigsh(operator, rank, which="LA", v0=first)[1]
+            return _all_leading(operator, rank, first)
         except (ArpackError, ArpackNoConvergence):
             pass  # a start in an invariant subspace, or equal eigenvalues: small enough for eigh?
     if size > 5000:
@@ -160,6 +169,32 @@ def _leading(graph, others, agreement, rank, start=None):
             f"more neighbours, so that the graph does not fall into many pieces."
         )
     return eigh(product(np.eye(size)), subset_by_index=(size - rank, size - 1))[1]
+
+
+def _all_leading(operator, rank, first):
+    """``rank`` leading eigenvectors, also where equal eigenvalues hide some from a single start.
+
+    A graph of several pieces has the eigenvalue 1 once for each, and Lanczos sees one vector of
+    them. What is left outside the vectors found is searched again until it holds nothing larger.
+    """
+    size = operator.shape[0]
+    values, vectors = eigsh(operator, rank, which="LA", v0=first)
+    random = np.random.default_rng(0)
+    for _ in range(rank):
+
+        def rest(vector, known=vectors):
+            inside = vector - known @ (known.T @ vector)
+            image = operator @ inside
+            return image - known @ (known.T @ image)
+
+        outside = LinearOperator((size, size), matvec=rest, dtype=np.float64)
+        (value,), vector = eigsh(outside, 1, which="LA", v0=random.standard_normal(size))
+        if value <= values.min() + 1e-8 * abs(values).max():
+            break
+        both = np.linalg.qr(np.hstack([vectors, vector]))[0]
+        values, turn = np.linalg.eigh(both.T @ (operator @ both))
+        values, vectors = values[-rank:], both @ turn[:, -rank:]
+    return vectors
 
 
 def _joint(embeddings, rank):

@@ -39,8 +39,9 @@ def label_views(params, num_clusters=None, *, key, way="trusted", scale="helling
 
     ``way``: "argmax", "kmeans", or "trusted" for the one that separates the samples better. Labels
     come from the consensus, or from the coef where there is only one. ``num_clusters`` is the rank
-    unless given; argmax always makes as many clusters as there are components. ``scale`` is that of
-    :func:`jaxshared.clustering.scale_coefs`.
+    unless given; argmax makes as many clusters as there are components, and is not trusted where it
+    leaves one empty. ``scale`` is that of :func:`jaxshared.clustering.scale_coefs`. A sample without
+    coefs (absent from every view) takes no part and is labelled -1.
 
     >>> import jax, jax.numpy as jnp, jaxshared as js
     >>> x, y = jnp.kron(jnp.eye(2), jnp.ones((3, 4))), jnp.kron(jnp.eye(2), jnp.ones((2, 4)))
@@ -52,6 +53,9 @@ def label_views(params, num_clusters=None, *, key, way="trusted", scale="helling
     if way not in (*WAYS, "trusted"):
         raise ValueError(f"way is {way!r}: choose 'argmax', 'kmeans' or 'trusted'.")
     coef = _common_coef(params)
+    known = coef.any(axis=1)
+    if not known.all():
+        coef = coef[known]
     rank = coef.shape[1]
     num_clusters = rank if num_clusters is None else num_clusters
     if way == "argmax" and num_clusters != rank:
@@ -68,10 +72,14 @@ def label_views(params, num_clusters=None, *, key, way="trusted", scale="helling
     if len(labels) > 1:
         space = scale_coefs(coef, scale)
         separation = {name: _separation(space, each, key) for name, each in labels.items()}
+        if len(np.unique(labels["argmax"])) < num_clusters:
+            separation["argmax"] = -1.0
         way = max(separation, key=separation.get)  # k-means where they are equal
     else:
         (way,) = labels
-    return ViewLabels(labels[way], way, separation)
+    every = np.full(len(known), -1)
+    every[known] = labels[way]
+    return ViewLabels(every, way, separation)
 
 
 def _common_coef(params):
@@ -111,6 +119,7 @@ def cut_weighted(source):
     """
     source = source.to_scipy() if hasattr(source, "to_scipy") else source
     source = sp.csr_array(source) if sp.issparse(source) else np.asarray(source)
+    source = source.astype(np.result_type(source.dtype, np.float32))
     degrees = source.T @ (source @ np.ones(source.shape[1], source.dtype))
     weights = np.where(degrees > 0, 1 / np.sqrt(np.where(degrees > 0, degrees, 1)), 0)
     weights = weights.astype(source.dtype)

@@ -41,12 +41,39 @@ def test_kmeans_is_trusted_where_argmax_cuts_through_clusters():
     assert found.separation["kmeans"] > found.separation["argmax"] + 0.1
 
 
+def test_argmax_is_trusted_where_kmeans_splits_a_large_cluster():
+    # A thousand samples spread along one component, and five of the other.
+    spread = np.linspace(0, 0.5, 1000)
+    large, small = np.stack([np.ones(1000), spread], 1), np.array([[0.01, 1.0]] * 5)
+    truth = np.repeat([0, 1], [1000, 5])
+    params = with_consensus(np.vstack([large, small]))
+    assert accuracy(truth, label_views(params, key=KEY, way="kmeans").labels) < 0.9
+    found = label_views(params, key=KEY)
+    assert found.way == "argmax" and accuracy(truth, found.labels) == 1.0
+
+
+def test_argmax_is_not_trusted_where_it_leaves_a_cluster_empty():
+    faint, truth = 0.08, np.repeat(np.arange(4), 30)
+    centres = np.array([[1, 0, faint, 0], [1, 0, 0, faint], [0, 1, faint, 0], [0, 1, 0, faint]])
+    noise = 0.01 * np.random.default_rng(0).standard_normal((120, 4))
+    found = label_views(with_consensus(np.maximum(centres[truth] + noise, 0)), key=KEY)
+    assert found.way == "kmeans" and accuracy(truth, found.labels) == 1.0
+
+
+def test_a_sample_without_coefs_is_labelled_minus_one():
+    truth = np.repeat(np.arange(2), 4)
+    consensus = np.eye(2)[truth]
+    consensus[5] = 0
+    for way in ("trusted", "argmax", "kmeans"):
+        labels = label_views(with_consensus(consensus), key=KEY, way=way).labels
+        assert labels[5] == -1
+        assert accuracy(truth[labels >= 0], labels[labels >= 0]) == 1.0
+
+
 def test_components_of_no_cluster_leave_kmeans_alone():
     consensus = np.random.default_rng(2).random((20, 4))
     found = label_views(with_consensus(consensus), 3, key=KEY)
     assert found.way == "kmeans" and not found.separation and len(set(found.labels)) == 3
-    same = label_views(with_consensus(np.ones((20, 2)) + consensus[:, :2]), key=KEY)
-    assert len(same.labels) == 20
 
 
 def test_the_gauge_of_a_single_coef_does_not_matter():
@@ -71,6 +98,11 @@ def test_the_weights_of_a_cut_make_the_degrees_of_the_graph_one():
     assert not weighted[:, 4].any()
     for sparse in (sp.csr_array(x), js.as_source(sp.csr_array(x.astype(np.float32)))):
         np.testing.assert_allclose(cut_weighted(sparse).toarray(), weighted, rtol=1e-5)
+    counts = np.array([[1, 1, 0], [0, 0, 2]])
+    for integers in (counts, sp.csr_array(counts)):
+        found = cut_weighted(integers)
+        found = found.toarray() if sp.issparse(found) else found
+        np.testing.assert_allclose(found, cut_weighted(counts.astype(float)), rtol=1e-6)
 
 
 def test_wrong_requests_are_named():
