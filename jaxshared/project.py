@@ -16,7 +16,7 @@ from jaxshared.solvers.hals import column_sweeps
 __all__ = ["project"]
 
 
-def project(model, params, source, index=0, *, hyper=None, tol=None, max_sweeps=2000):
+def project(model, params, source, index=0, *, hyper=None, tol=None, max_sweeps=None):
     """The (samples, rank) coefs that fit ``source``'s samples best on the bases of source ``index``.
 
     A non-negative least squares problem per sample, all solved at once to ``tol`` (relative change of
@@ -33,7 +33,7 @@ def project(model, params, source, index=0, *, hyper=None, tol=None, max_sweeps=
     check_gradient(model)
     source = as_source(source)
     if hasattr(model, "project"):
-        return model.project(params, source, index, hyper)
+        return model.project(params, source, index, hyper, tol=tol, max_sweeps=max_sweeps)
     if not 0 <= index < len(params.coefs):
         raise ValueError(f"index is {index} but the model has {len(params.coefs)} sources.")
     features = jax.tree.leaves(params.bases)[0].shape[0]
@@ -46,6 +46,7 @@ def project(model, params, source, index=0, *, hyper=None, tol=None, max_sweeps=
     if hyper is None or isinstance(hyper, dict):
         hyper = named_hyper(model, (source,) * len(params.coefs), hyper or {})
     tol = float(jnp.finfo(source.dtype).eps) if tol is None else tol
+    max_sweeps = 2000 if max_sweeps is None else max_sweeps
     return _project(model, params, source, hyper, index, tol, max_sweeps)
 
 

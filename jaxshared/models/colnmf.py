@@ -102,6 +102,6 @@ class ColNMF(Model):
         """One approximation per view."""
         return tuple(basis @ params.coef.T for basis in params.bases)
 
-    def project(self, params, source, index, hyper=None):
+    def project(self, params, source, index, hyper=None, *, tol=None, max_sweeps=None):
         """Coefs of new samples seen in view ``index`` alone."""
-        return views.project_view(params, source, index)
+        return views.project_view(params, source, index, tol, max_sweeps)

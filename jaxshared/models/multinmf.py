@@ -203,9 +203,9 @@ class MultiNMF(Model):
         """One approximation per view, in its own units."""
         return tuple(u @ v.T for u, v in zip(params.bases, params.coefs))
 
-    def project(self, params, source, index, hyper=None):
+    def project(self, params, source, index, hyper=None, *, tol=None, max_sweeps=None):
         """Coefs of new samples seen in view ``index`` alone: their consensus is their own coefs."""
-        return views.project_view(params, source, index)
+        return views.project_view(params, source, index, tol, max_sweeps)
 
     def impute(self, params, hyper):
         """``params`` with the coefs of absent samples from the consensus: ``reconstruct`` fills."""

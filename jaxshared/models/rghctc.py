@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import warnings
 from typing import NamedTuple
 
 import jax
@@ -31,6 +32,9 @@ from jaxshared.models.shared import source_weights
 from jaxshared.transforms import split_grad
 
 __all__ = ["RGHCTC", "Hyper", "Params"]
+
+# Projected coefs that a step would still move by more than this share are worth a warning.
+UNSETTLED = 0.01
 
 
 class Params(NamedTuple):
@@ -232,12 +236,14 @@ class RGHCTC(Model):
         bases = tuple(basis / scale for basis in params.bases)
         return params._replace(bases=bases, coef=params.coef * scale)
 
-    def project(self, params, source, index=0, hyper=None, *, tol=None, max_steps=3000):
+    def project(self, params, source, index=0, hyper=None, *, tol=None, max_sweeps=None):
         """Coefs of new samples of one source on its basis: the second stage (eq. 14).
 
-        ``hyper`` belongs to the new samples, ``model.hyper((source,), graphs=(graph,))``, or to all
-        sources of a fit whose samples these are. The problem is convex: it is the objective of this
-        one source with its basis held, errors and graph included.
+        ``hyper`` belongs to the new samples, ``model.hyper((source,), graphs=(graph,))`` or a
+        dictionary of its arguments, or to all sources of a fit whose samples these are. By default
+        the samples have no graph, and what counts as an error follows from all of them together:
+        give ``sparsity`` where a sample must not depend on the others. The problem is convex: it is
+        the objective of this one source with its basis held, errors and graph included.
         """
         source = as_source(source).astype(params.coef.dtype)
         if not 0 <= index < len(params.bases):
@@ -247,12 +253,22 @@ class RGHCTC(Model):
                 f"source has {source.shape[0]} features but basis {index} has "
                 f"{params.bases[index].shape[0]}: use the features of the fit, in its order."
             )
-        hyper = self.hyper((source,)) if hyper is None else hyper
+        if hyper is None or isinstance(hyper, dict):
+            hyper = self.hyper((source,), **(hyper or {}))
         at = slice(index, index + 1) if len(hyper.weights) > 1 else slice(0, 1)
         graphs = check_graphs(hyper.graphs[at], (source,))
         hyper = Hyper(hyper.weights[at], hyper.smoothness[at], hyper.sparsity[at], graphs)
+        hyper = jax.tree.map(lambda leaf: _cast(leaf, source.dtype), hyper)
         tol = 32 * float(jnp.finfo(source.dtype).eps) if tol is None else tol
-        return _represent(self, params.bases[index], source, hyper, tol, max_steps)
+        max_sweeps = 10_000 if max_sweeps is None else max_sweeps
+        coef, left = _represent(self, params.bases[index], source, hyper, tol, max_sweeps)
+        if not isinstance(left, jax.core.Tracer) and left > UNSETTLED:
+            warnings.warn(
+                f"the coefs are not settled: a step still moves them by {float(left):.1%}. Raise "
+                f"max_sweeps, lower the smoothness, or use double precision.",
+                stacklevel=3,
+            )
+        return coef
 
     # What the terms are made of.
 
@@ -299,9 +315,20 @@ def _represent(model, basis, source, hyper, tol, max_steps):
     start = jnp.zeros((source.shape[1], basis.shape[1]), basis.dtype)
     here = at(start)
     # The bound for the Gram matrix is its spectral norm: errors only flatten the objective.
-    curvature = jnp.linalg.norm(here.gram, 2) + here.curvature
+    fit = jnp.linalg.norm(here.gram, 2)
+    curvature = fit + here.curvature
+    # A strong graph makes steps small; they must not pass for the end.
+    tiny = jnp.finfo(start.dtype).tiny
+    tol = jnp.maximum(tol * fit / jnp.maximum(curvature, tiny), jnp.finfo(start.dtype).eps)
     coef = nonnegative_minimum(gradient, curvature, start, tol=tol, max_steps=max_steps)
-    return jnp.where(scale > 0, coef / jnp.where(scale > 0, scale, 1), 0)
+    ahead = jnp.maximum(coef - gradient(coef) / jnp.maximum(fit, tiny), 0)
+    flat = jnp.abs(jnp.mean(ahead - coef, axis=0))  # what all samples together would still move
+    left = jnp.max(flat, initial=0) / jnp.maximum(jnp.max(coef, initial=0), tiny)
+    return jnp.where(scale > 0, coef / jnp.where(scale > 0, scale, 1), 0), left
+
+
+def _cast(leaf, dtype):
+    return jnp.asarray(leaf, dtype) if jnp.issubdtype(jnp.result_type(leaf), jnp.floating) else leaf
 
 
 def _threshold(hyper, k):
@@ -326,8 +353,9 @@ def _each(name, value, count):
     for k, each in enumerate(values):
         if isinstance(each, jax.core.Tracer):
             continue
-        finite = bool(jnp.isfinite(each)) or (name == "sparsity" and not bool(jnp.isnan(each)))
-        if not (finite and bool(jnp.all(jnp.asarray(each) >= 0))):
+        number = np.asarray(each)  # not in jnp, which would trace it
+        finite = np.isfinite(number) or (name == "sparsity" and not np.isnan(number))
+        if not (finite and number >= 0):
             raise ValueError(f"{name}[{k}] is {each}: strengths are finite and 0 or more.")
     return values
 

@@ -227,7 +227,7 @@ def source_weights(sources, given=None):
                 f"weights is {given!r}: pass a tuple of {len(sources)}, one per source."
             )
         known = [w for w in given if not isinstance(w, jax.core.Tracer)]
-        if any(np.shape(w) or isinstance(w, str) or not 0 <= w < np.inf for w in known):
+        if any(np.shape(w) or isinstance(w, str) or not 0 <= np.asarray(w) < np.inf for w in known):
             raise ValueError(f"weights is {given!r}: weights are finite and not negative.")
         return tuple(given)
     norms = [squared_norm(source) for source in sources]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -173,7 +171,7 @@ def _masked_norm(source, mask):
     return squared_norm(source * mask[:, 0])
 
 
-def project_view(params, source, index, max_sweeps=2000):
+def project_view(params, source, index, tol=None, max_sweeps=None):
     """Non-negative least squares of new samples on the basis of one view, column by column."""
     if not 0 <= index < len(params.bases):
         raise ValueError(f"index is {index} but the model has {len(params.bases)} sources.")
@@ -183,11 +181,12 @@ def project_view(params, source, index, max_sweeps=2000):
             f"source has {source.shape[0]} features but the basis has {basis.shape[0]}: use "
             f"the features of the fit, in its order."
         )
-    return _nnls(jnp.asarray(basis), source, max_sweeps)
+    tol = float(jnp.finfo(basis.dtype).eps) if tol is None else tol
+    return _nnls(jnp.asarray(basis), source, tol, 2000 if max_sweeps is None else max_sweeps)
 
 
-@functools.partial(jax.jit, static_argnums=2)
-def _nnls(basis, source, max_sweeps):
+@jax.jit
+def _nnls(basis, source, tol, max_sweeps):
     gram, linear = basis.T @ basis, source.T @ basis
     scale = jnp.diagonal(gram)
     info = jnp.finfo(linear.dtype)
@@ -204,5 +203,5 @@ def _nnls(basis, source, max_sweeps):
         return new, jnp.max(jnp.abs(new - coef)) / size, count + 1
 
     begin = (jnp.zeros_like(linear), jnp.array(jnp.inf, linear.dtype), 0)
-    running = lambda carry: (carry[1] > info.eps) & (carry[2] < max_sweeps)
+    running = lambda carry: (carry[1] > tol) & (carry[2] < max_sweeps)
     return jax.lax.while_loop(running, more, begin)[0]

@@ -16,6 +16,7 @@ from jaxshared.base import Result
 from jaxshared.data.graph import neighbour_graph
 from jaxshared.data.sources import as_source, as_sources
 from jaxshared.fit import fit
+from jaxshared.models.rghctc import RGHCTC
 
 __all__ = ["CoTransfer", "cotransfer"]
 
@@ -37,6 +38,7 @@ def cotransfer(
     key,
     kernels=None,
     neighbours=5,
+    width=None,
     direct=False,
     **options,
 ):
@@ -44,7 +46,8 @@ def cotransfer(
 
     ``sources``: the co-occurring samples, (features_k, samples) each, the same samples in all.
     ``kernels``: one of ``js.graph.KERNELS`` or None per source; the graphs of both stages are made
-    with it, of ``neighbours`` neighbours. Without, there is no graph term.
+    with it, of ``neighbours`` neighbours and, for the heat kernel, of this ``width`` (by default it
+    follows from each graph's own distances). Without kernels there is no graph term.
     ``direct``: the shortcut for clean targets, coefs ``target.T @ basis`` in place of a second fit.
     ``options``: ``hyper`` (a dictionary of strengths, as for ``model.hyper``), ``scale`` (of every
     sample before k-means, see ``js.clustering.scale_coefs``), all that :func:`jaxshared.fit` takes.
@@ -60,13 +63,24 @@ def cotransfer(
     from jaxshared.uses.clustering import cluster_coefs
 
     scale = options.pop("scale", "hellinger")
-    strengths = dict(options.pop("hyper", None) or {})
+    strengths = options.pop("hyper", None) or {}
+    if not isinstance(model, RGHCTC) or not isinstance(strengths, dict):
+        raise TypeError(
+            f"cotransfer needs an RGHCTC and hyper as a dictionary of strengths, not a "
+            f"{type(model).__name__} and a {type(strengths).__name__}: both stages make their own."
+        )
     sources = as_sources(sources, aligned="samples")
     targets = _check_targets(targets, sources)
     kernels = _check_kernels(kernels, len(sources))
     first, last = jax.random.split(key)
-    graphs = tuple(_graph(x, kernel, neighbours) for x, kernel in zip(sources, kernels))
+    graphs = tuple(_graph(x, kernel, neighbours, width) for x, kernel in zip(sources, kernels))
     hyper = model.hyper(sources, **{"graphs": graphs, **strengths})
+    for k, target in enumerate(targets):
+        if target is not None and not hyper.weights[k] > 0:
+            raise ValueError(
+                f"targets[{k}] cannot be represented: its source has weight 0, so nothing fits its "
+                f"basis. Give it a weight, or None as its target."
+            )
     result = fit(model, sources, key=first, hyper=hyper, **options)
     params = model.normalised(result.params, hyper)
     coefs = [None] * len(targets)
@@ -74,7 +88,8 @@ def cotransfer(
         if target is not None and direct:
             coefs[k] = np.asarray(target.T @ params.bases[k])
         elif target is not None:
-            own = _alone(model, hyper, k, target, _graph(target, kernels[k], neighbours), strengths)
+            graph = _graph(target, kernels[k], neighbours, width)
+            own = _alone(model, hyper, k, target, graph, strengths)
             coefs[k] = np.asarray(model.project(params, target, k, own))
     present = [coef for coef in coefs if coef is not None]
     labels = cluster_coefs(np.vstack(present), num_clusters, key=last, scale=scale)
@@ -86,16 +101,17 @@ def cotransfer(
 def _alone(model, hyper, k, target, graph, strengths):
     """The second stage's strengths: errors begin at the same residual, graphs weigh the same."""
     own = model.hyper((target,), graphs=(graph,))
-    if hyper.weights[k] > 0:  # a source without weight has no errors to go by
-        threshold = hyper.sparsity[k] / (2 * hyper.weights[k])
-        own = own._replace(sparsity=(2 * own.weights[0] * threshold,))
+    threshold = hyper.sparsity[k] / (2 * hyper.weights[k])
+    own = own._replace(sparsity=(2 * own.weights[0] * threshold,))
     # A default smoothness follows from the graph of the target itself.
     given = "smoothness" in strengths
     return own._replace(smoothness=hyper.smoothness[k : k + 1]) if given else own
 
 
-def _graph(source, kernel, neighbours):
-    return None if kernel is None else neighbour_graph(source, neighbours, kernel)
+def _graph(source, kernel, neighbours, width):
+    if kernel is None:
+        return None
+    return neighbour_graph(source, neighbours, kernel, width=width)
 
 
 def _check_kernels(kernels, count):
@@ -107,7 +123,8 @@ def _check_kernels(kernels, count):
 
 
 def _check_targets(targets, sources):
-    if len(targets) != len(sources):
+    if not isinstance(targets, (tuple, list)) or len(targets) != len(sources):
+        targets = targets if isinstance(targets, (tuple, list)) else ()
         raise ValueError(
             f"{len(targets)} targets for {len(sources)} sources: give one for each, None for a "
             f"source without."

@@ -59,6 +59,41 @@ def test_one_target_and_sparse_sources_will_do():
     assert metrics.accuracy(truths[1], found.labels[1]) > 0.9
 
 
+def test_the_second_stage_has_a_graph_and_the_errors_of_the_first():
+    sources, targets, _ = parts()
+    targets[0][3, ::2] += 4 * targets[0].max()  # errors that only the second stage can see
+    model, key = js.RGHCTC(2), jax.random.key(0)
+    strengths = {"smoothness": 0.05}
+    options = {"key": key, "kernels": ("heat", None), "neighbours": 4, "hyper": strengths}
+    found = cotransfer(model, sources, targets, 2, **options)
+    checked = js.as_sources(sources, aligned="samples")
+    graphs = (js.graph.neighbour_graph(checked[0], 4, "heat"), None)
+    first = model.hyper(checked, graphs=graphs, **strengths)
+    params = model.normalised(found.result.params, first)
+    # An error of the first stage is one of the second: the same threshold for residuals.
+    threshold = first.sparsity[0] / (2 * first.weights[0])
+    target = js.as_sources(targets[0])
+    graph = js.graph.neighbour_graph(target[0], 4, "heat")
+    own = model.hyper(target, graphs=(graph,), **strengths)
+    own = own._replace(sparsity=(2 * own.weights[0] * threshold,))
+    wanted = js.project(model, params, targets[0], 0, hyper=own)
+    np.testing.assert_allclose(found.coefs[0], wanted, rtol=1e-3, atol=1e-4)
+    for change in ({"graphs": (None,)}, {"sparsity": model.hyper(target).sparsity}):
+        other = js.project(model, params, targets[0], 0, hyper=own._replace(**change))
+        assert np.abs(found.coefs[0] - other).max() > 0.01 * found.coefs[0].max()
+
+
+def test_a_target_of_a_source_without_weight_and_other_models_are_refused():
+    sources, targets, _ = parts()
+    key = jax.random.key(0)
+    with pytest.raises(ValueError, match="its source has weight 0"):
+        cotransfer(js.RGHCTC(2), sources, targets, 2, key=key, hyper={"weights": (1.0, 0.0)})
+    with pytest.raises(TypeError, match="needs an RGHCTC"):
+        cotransfer(js.ColNMF(2), sources, targets, 2, key=key)
+    with pytest.raises(ValueError, match="0 targets for 2 sources"):
+        cotransfer(js.RGHCTC(2), sources, None, 2, key=key)
+
+
 @pytest.mark.parametrize(
     "targets, kernels, message",
     [
