@@ -1,6 +1,7 @@
 """What all tests share: real data where it is there, and steps recorded one by one."""
 
 import functools
+import importlib.util
 import os
 import pathlib
 import tempfile
@@ -30,13 +31,16 @@ def pytest_configure(config):
 
 
 @pytest.fixture(scope="session")
-def data_folder():
-    """The folder with real data sets, or a skip."""
+def real_data():
+    """``load(name)`` of the folder with real data sets, or a skip."""
     beside = pathlib.Path(__file__).resolve().parents[2] / "shared" / "data"
     folder = pathlib.Path(os.environ.get("JAXSHARED_DATA", beside))
     if not (folder / "loader.py").exists():
         pytest.skip("real data sets are not here: set JAXSHARED_DATA to their folder")
-    return folder
+    spec = importlib.util.spec_from_file_location("real_data_loader", folder / "loader.py")
+    loader = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(loader)
+    return lambda name: loader.load(folder / f"{name}.npz")
 
 
 @pytest.fixture(autouse=True)
