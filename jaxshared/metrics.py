@@ -14,9 +14,11 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 from scipy.optimize import linear_sum_assignment
-from scipy.spatial.distance import jensenshannon
+from scipy.special import rel_entr
 from sklearn.metrics import normalized_mutual_info_score
 from sklearn.metrics.cluster import contingency_matrix
+
+from jaxshared.data.sources import host
 
 __all__ = [
     "RECALL_LEVELS",
@@ -272,19 +274,23 @@ def precision_at_recall(relevance, num_relevant=None, *, recall=0.1, per_query=F
     return curves if per_query else float(_mean(curves))
 
 
-def precision_at(relevance, scopes=(1, 5, 10, 20, 50, 100), *, per_query=False):
+def precision_at(relevance, scopes=(1, 5, 10, 20, 50, 100), *, num_relevant=None, per_query=False):
     """P@N: precision among the top N for each N of ``scopes``, the mean over queries.
 
-    A ranking shorter than N is taken to go on with irrelevant items.
+    A ranking shorter than N is taken to go on with irrelevant items. Queries that have no relevant
+    item at all are left out where ``num_relevant`` says so.
 
     >>> precision_at([[True, False, True, False]], scopes=(1, 2, 4)).tolist()
     [1.0, 0.5, 0.5]
     """
-    relevance, _ = _relevance(relevance, None)
+    given = num_relevant is not None
+    relevance, num_relevant = _relevance(relevance, num_relevant)
     scopes = np.asarray(scopes)
     hits = np.pad(relevance.cumsum(axis=1), ((0, 0), (1, 0)))
     values = hits[:, np.minimum(scopes, relevance.shape[1])] / scopes
-    return values if per_query else values.mean(axis=0)
+    if given:
+        values[num_relevant == 0] = np.nan
+    return values if per_query else _mean(values)
 
 
 def average_precision(relevance, num_relevant=None):
@@ -309,8 +315,9 @@ def mean_average_precision(relevance, num_relevant=None):
 
 
 def _distribution(source):
-    if sp.issparse(source) or np.ndim(source) == 2:
-        source = np.asarray(source.sum(axis=1))
+    source = host(source)
+    if source.ndim == 2:
+        source = source.sum(axis=1)
     weights = np.asarray(source, dtype=float).ravel()
     if np.any(weights < 0) or not np.isfinite(weights).all() or weights.sum() <= 0:
         raise ValueError("a feature distribution needs finite weights >= 0 that are not all 0.")
@@ -335,7 +342,9 @@ def jensen_shannon(first, second, *, base=2):
             f"with "
             "js.text.align first."
         )
-    return float(jensenshannon(first, second, base=base) ** 2)
+    middle = (first + second) / 2
+    nats = (rel_entr(first, middle).sum() + rel_entr(second, middle).sum()) / 2
+    return max(float(nats / np.log(base)), 0.0)  # equal distributions round to either side of 0
 
 
 def divergences(sources, *, base=2):

@@ -19,6 +19,7 @@ __all__ = [
     "as_sources",
     "gram_change",
     "gram_error",
+    "host",
     "num_entries",
     "squared_error",
     "squared_norm",
@@ -83,6 +84,15 @@ def gram_change(source, basis, coef):
     """By how much the factors change the squared error of the source from its squared norm."""
     cross = jnp.sum(coef * (source.T @ basis))
     return jnp.sum((basis.T @ basis) * (coef.T @ coef)) - 2 * cross
+
+
+def host(source):
+    """Any source as a NumPy array or a scipy.sparse matrix; nothing is checked."""
+    if isinstance(source, jax_sparse.JAXSparse):
+        source = as_source(source)
+    if isinstance(source, Sparse):
+        return source.to_scipy()
+    return source if scipy.sparse.issparse(source) else np.asarray(source)
 
 
 def num_entries(source):

@@ -85,7 +85,12 @@ def count_terms(documents, *, vectorizer=None, **options):
     if not documents:
         raise ValueError("documents is empty: there is nothing to count.")
     if vectorizer is None:
-        if _is_words(documents[0]):
+        kinds = {_is_words(document) for document in documents}
+        if len(kinds) > 1:
+            raise ValueError(
+                "some documents are strings and some are lists of words: use one kind."
+            )
+        if kinds == {True}:
             options = {"analyzer": _itself, **options}
         vectorizer = CountVectorizer(**options)
     counts = vectorizer.fit_transform(documents)
@@ -106,7 +111,7 @@ def align(sources, vocabularies, *, how="union"):
     """
     if how not in ("union", "common"):
         raise ValueError(f"how is {how!r}: choose 'union' or 'common'.")
-    sources = [sp.csr_array(source) for source in sources]
+    sources = [_wide(sp.csr_array(source)) for source in sources]
     vocabularies = [np.asarray(vocabulary, dtype=str) for vocabulary in vocabularies]
     if not sources or len(sources) != len(vocabularies):
         raise ValueError(
@@ -126,6 +131,11 @@ def align(sources, vocabularies, *, how="union"):
         if not vocabulary.size:
             raise ValueError("the vocabularies have no term in common: use how='union'.")
     return tuple(_onto(s, t, vocabulary) for s, t in zip(sources, vocabularies)), vocabulary
+
+
+def _wide(counts):
+    """Small integers as large ones: sums of counts must not wrap round."""
+    return counts.astype(np.int64) if counts.dtype.kind in "biu" else counts
 
 
 def _onto(source, terms, vocabulary):
@@ -183,7 +193,13 @@ def tfidf(counts, *, sublinear=False, norm="l2", idf=None):
     if idf is None:
         weighted = transformer.fit_transform(counts.T)
     else:
-        transformer.idf_ = np.asarray(idf, dtype=float)
+        idf = np.asarray(idf, dtype=float)
+        if idf.shape != (counts.shape[0],):
+            raise ValueError(
+                f"idf has shape {idf.shape} for {counts.shape[0]} features: give one weight per "
+                "term, of the same vocabulary."
+            )
+        transformer.idf_ = idf
         weighted = transformer.transform(sp.csr_array(counts.T))
     # zeros stay out of the structure; float32 is what the solvers work in
     source = sp.csr_array(weighted.T.astype(np.float32))

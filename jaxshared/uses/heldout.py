@@ -28,8 +28,8 @@ import jax.numpy as jnp
 import numpy as np
 import scipy.sparse as sp
 
-from jaxshared.base import Quadratic
-from jaxshared.data.sources import as_sources, gram_error, squared_norm
+from jaxshared.base import Quadratic, whole_number
+from jaxshared.data.sources import as_sources, gram_error, host, squared_norm
 from jaxshared.project import project
 from jaxshared.solvers.hals import column_sweeps
 from jaxshared.sweep import sweep
@@ -60,7 +60,12 @@ class HeldOut(NamedTuple):
 def _choose(settings, scores, name, lowest):
     scores = np.asarray(scores, dtype=float)
     mean = scores.mean(axis=1) if lowest else -scores.mean(axis=1)
-    best = int(np.argmin(mean))
+    if np.isnan(mean).all():
+        raise ValueError(
+            f"the {name} is undefined for every setting: what was left out holds nothing to "
+            "predict. Leave out more, or other features."
+        )
+    best = int(np.nanargmin(mean))
     margin = scores[best].std(ddof=1) / np.sqrt(scores.shape[1]) if scores.shape[1] > 1 else 0.0
     within = int(np.flatnonzero(mean <= mean[best] + margin)[0])
     return HeldOut(tuple(settings), scores, name, settings[best], settings[within])
@@ -83,6 +88,7 @@ def held_out_entries(model, sources, *, key, folds=3, share=0.25, points=None, *
     """
     if not 0 < share < 1:
         raise ValueError(f"share is {share}: it must lie between 0 and 1.")
+    folds = whole_number(folds, "folds")
     if not hasattr(model, "sets_of"):
         raise TypeError(
             f"model is {type(model).__name__}: left-out entries are predicted for models of the "
@@ -90,7 +96,9 @@ def held_out_entries(model, sources, *, key, folds=3, share=0.25, points=None, *
         )
     if not isinstance(sources, (tuple, list)):
         sources = (sources,)
-    hosts = [_host(source) for source in as_sources(sources)]
+    hosts = [host(source) for source in as_sources(sources)]
+    if min(min(each.shape) for each in hosts) < 2:
+        raise ValueError("a source has one feature or one sample: nothing of it can be left out.")
     random, scores = np.random.default_rng(seed_of(key)), []
     for _ in range(folds):
         rows = _draw(random, hosts[0].shape[0], share)
@@ -108,10 +116,6 @@ def held_out_entries(model, sources, *, key, folds=3, share=0.25, points=None, *
             ]
         )
     return _choose(grid.settings, np.asarray(scores).T, "relative squared error", lowest=True)
-
-
-def _host(source):
-    return source.to_scipy() if hasattr(source, "to_scipy") else np.asarray(source)
 
 
 def _draw(random, size, share):
@@ -178,7 +182,7 @@ def held_out_queries(
     queries = np.zeros((sources[source].shape[0], len(features)), dtype=np.float32)
     queries[features, np.arange(len(features))] = 1
     for each in jax.random.split(key, folds):
-        hidden = hide_features(_host(as_sources(sources)[source]), features, key=each, share=share)
+        hidden = hide_features(host(as_sources(sources)[source]), features, key=each, share=share)
         visible = list(sources)
         visible[source] = hidden.source
         grid = sweep(model, tuple(visible), key=each, points=points, **options)

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 import scipy.sparse as sp
 
-from jaxshared.data.sources import as_sources, num_entries
+from jaxshared.data.sources import as_sources, host, num_entries
 from jaxshared.models.nmf import NMF
 
 __all__ = ["Product", "ProductNMF"]
@@ -44,7 +44,7 @@ class Product:
     def of(cls, left, right):
         """From two sources over the same features."""
         left, right = as_sources((left, right))
-        norm, entries = _norm_and_total(_host(left), _host(right))
+        norm, entries = _norm_and_total(*(host(x).astype(np.float64) for x in (left, right)))
         return cls(left, right, jnp.asarray(norm, left.dtype), jnp.asarray(entries, left.dtype))
 
     @property
@@ -108,12 +108,6 @@ class ProductNMF(NMF):
     def quick_objective(self, params, sources, hyper):
         """The same: there is no slower way."""
         return self.objective(params, sources, hyper)
-
-
-def _host(source):
-    if hasattr(source, "to_scipy"):
-        return source.to_scipy().astype(np.float64)
-    return np.asarray(source, dtype=np.float64)
 
 
 def _norm_and_total(left, right):

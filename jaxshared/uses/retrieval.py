@@ -21,6 +21,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from jaxshared import metrics
+from jaxshared.data.sources import host
 from jaxshared.project import project
 from jaxshared.uses.columns import unit_bases
 
@@ -185,7 +186,7 @@ def match_tags(items, queries, *, top=10):
     [[0, 1, 2]]
     """
     items, queries = (
-        sp.csc_array(each).astype(bool).astype(np.float32) for each in (items, queries)
+        sp.csc_array(host(each)).astype(bool).astype(np.float32) for each in (items, queries)
     )
     if items.shape[0] != queries.shape[0]:
         raise ValueError(
@@ -206,6 +207,8 @@ def match_tags(items, queries, *, top=10):
         order = np.argsort(-jaccard, axis=1, kind="stable")[:, :top]
         found.append(order.astype(np.int32))
         scores.append(np.take_along_axis(jaccard, order, axis=1))
+    if not found:
+        return Hits(np.zeros((0, top), np.int32), np.zeros((0, top), np.float32))
     return Hits(np.concatenate(found), np.concatenate(scores))
 
 
@@ -220,8 +223,16 @@ def hide_features(source, features, *, key, share=0.5):
     >>> hidden.source.toarray().sum(axis=1).tolist(), int(hidden.relevant.sum())
     ([4.0, 2.0], 2)
     """
-    rows = sp.csr_array(source, copy=True)
+    rows = sp.csr_array(host(source), copy=True)
+    rows.sum_duplicates()
     rows.eliminate_zeros()
+    features = np.asarray(features)
+    if len(np.unique(features)) < len(features) or not np.all(
+        (features >= 0) & (features < rows.shape[0])
+    ):
+        raise ValueError(
+            f"features is {features.tolist()}: give different rows from 0 to {rows.shape[0] - 1}."
+        )
     relevant = np.zeros((len(features), rows.shape[1]), dtype=bool)
     excluded = np.zeros_like(relevant)
     # on the host: every number of items would be a new shape to compile
@@ -247,6 +258,7 @@ def evaluate(ranking, relevant, *, excluded=None, scopes=(1, 5, 10, 20, 50, 100)
     >>> evaluate([[1, 0, 2]], [[True, False, False]], excluded=[[False, True, False]]).map
     1.0
     """
+    relevant = relevant.toarray() if sp.issparse(relevant) else relevant
     ranking, relevant = np.asarray(ranking), np.asarray(relevant, dtype=bool)
     if excluded is not None:
         behind = metrics.ranked_relevance(ranking, excluded)
@@ -260,5 +272,5 @@ def evaluate(ranking, relevant, *, excluded=None, scopes=(1, 5, 10, 20, 50, 100)
         metrics.RECALL_LEVELS,
         metrics.precision_recall(relevance, total),
         np.asarray(scopes),
-        metrics.precision_at(relevance, scopes),
+        metrics.precision_at(relevance, scopes, num_relevant=total),
     )

@@ -18,7 +18,9 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.sparse.linalg import LinearOperator, svds
 
+from jaxshared.base import whole_number
 from jaxshared.data.sources import as_sources
+from jaxshared.data.sparse import Sparse
 from jaxshared.fit import restart_keys
 from jaxshared.models.nmf import NMF
 from jaxshared.solve import solve
@@ -43,6 +45,10 @@ __all__ = [
 ]
 
 
+# X^T Y of this many rows or columns at most is small enough to be formed.
+SMALL = 64
+
+
 class RankChoice(NamedTuple):
     """Relative squared errors by rank, their rate of change, and the rank that the rule takes.
 
@@ -58,11 +64,15 @@ class RankChoice(NamedTuple):
 
 
 class NumericalRank(NamedTuple):
-    """Leading singular values of X^T Y and how many are at least ``tol`` of the largest."""
+    """Leading singular values of X^T Y and how many are at least ``tol`` of the largest.
+
+    ``reached`` is False where all values looked at are: the rank may be larger.
+    """
 
     rank: int
     singular_values: np.ndarray
     tol: float
+    reached: bool = True
 
 
 class StrengthChoice(NamedTuple):
@@ -88,6 +98,8 @@ def one_percent_rule(ranks, errors, *, threshold=0.01):
     (10, [0.5, 0.002, 0.002])
     """
     ranks, errors = np.asarray(ranks), np.asarray(errors, dtype=float)
+    if not np.isfinite(errors).all():
+        raise ValueError(f"errors is {errors.tolist()}: every error must be finite.")
     if (
         ranks.ndim != 1
         or ranks.shape != errors.shape
@@ -133,13 +145,18 @@ def numerical_rank(first, second, *, key, tol=0.1, max_rank=100):
     >>> numerical_rank(np.eye(6)[:, :4], np.eye(6)[:, 2:], key=jax.random.key(0)).rank
     2
     """
-    x, y = as_sources((first, second))
+    max_rank = whole_number(max_rank, "max_rank")
+    (x, x_unit), (y, y_unit) = (_unit_scale(source) for source in as_sources((first, second)))
     shape = (x.shape[1], y.shape[1])
-    count = min(max_rank, min(shape) - 1, x.shape[0])
-    if count < 1:
-        raise ValueError(f"X^T Y has shape {shape}: its rank needs two samples in each source.")
+    count, full = min(max_rank, *shape, x.shape[0]), min(*shape, x.shape[0])
     if not np.any(_row_sums(x) * _row_sums(y)):  # no common feature: the product is zero
         return NumericalRank(0, np.zeros(count), tol)
+    if min(shape) <= SMALL:  # a few rows or columns: it may be formed
+        few, many = (x, y) if shape[0] <= shape[1] else (y, x)
+        dense = few.to_scipy().toarray() if isinstance(few, Sparse) else few
+        values = np.linalg.svd(np.asarray(many.T @ dense), compute_uv=False)[:count]
+        return _numerical_rank(values, x_unit * y_unit, tol, full)
+    count = min(count, min(shape) - 1)
     forward = jax.jit(lambda v: x.T @ (y @ v))
     backward = jax.jit(lambda u: y.T @ (x @ u))
     operator = LinearOperator(
@@ -150,8 +167,20 @@ def numerical_rank(first, second, *, key, tol=0.1, max_rank=100):
     )
     start = np.random.default_rng(seed_of(key)).random(min(shape))
     values = svds(operator, k=count, v0=start.astype(x.dtype), return_singular_vectors=False)
-    values = np.sort(values)[::-1]
-    return NumericalRank(int(np.sum(values >= tol * values[0])), values, tol)
+    return _numerical_rank(np.sort(values)[::-1], x_unit * y_unit, tol, full)
+
+
+def _numerical_rank(values, unit, tol, full):
+    rank = int(np.sum(values >= tol * values[0]))
+    return NumericalRank(rank, values.astype(float) * unit, tol, rank < len(values) or rank == full)
+
+
+def _unit_scale(source):
+    """The source over its largest entry, so that products of two stay in range, and that entry."""
+    values = source.data if isinstance(source, Sparse) else source
+    unit = float(jnp.max(values, initial=0)) or 1.0
+    scale = lambda z: z / unit if jnp.issubdtype(z.dtype, jnp.floating) else z
+    return jax.tree.map(scale, source), unit
 
 
 def rank_curve(source, ranks, *, key, threshold=0.01, restarts=1, **options):
@@ -189,6 +218,7 @@ def shared_rank_curve(first, second, ranks, *, key, threshold=0.01, restarts=1, 
     2
     """
     ranks = np.asarray(ranks, dtype=int)
+    first, second = (_unit_scale(source)[0] for source in as_sources((first, second)))
     product, model = Product.of(first, second), ProductNMF(int(ranks.max()))
     hyper = model.hyper((product,))
     keys = jnp.stack(restart_keys(key, restarts))
