@@ -70,7 +70,7 @@ def parser():
     add = _adder(commands, "demo", "fit handwritten digits and write a report")
     add("-o", "--output", default="demo", help="folder for report.html (default: demo)")
     add("--quick", action="store_true", help="few samples and steps")
-    add("--seed", type=int, default=0)
+    add("--seed", type=_whole, default=0)
     add("-q", "--quiet", action="store_true")
 
     add = _adder(commands, "fit", "shared and specific factors of files", FIT)
@@ -78,8 +78,13 @@ def parser():
     _model(add)
     _solver(add)
     _output(add, "jaxshared-fit")
-    add("--clusters", type=int, metavar="N", help="also cluster the samples (default: if --labels)")
-    add("--top", type=int, default=8, metavar="N", help="terms shown per component (default: 8)")
+    add(
+        "--clusters",
+        type=_count,
+        metavar="N",
+        help="also cluster the samples (default: if --labels)",
+    )
+    add("--top", type=_count, default=8, metavar="N", help="terms shown per component (default: 8)")
 
     add = _adder(commands, "sweep", "many ranks and strengths in one compiled program", SWEEP)
     _sources(add)
@@ -92,15 +97,15 @@ def parser():
     add = _adder(commands, "verify", "check hand-written updates against autodiff", VERIFY)
     _sources(add, number="*")
     _model(add)
-    add("--seed", type=int, default=0)
-    add("--limit", type=int, default=100, metavar="N", help="corner of the files (default: 100)")
+    add("--seed", type=_whole, default=0)
+    add("--limit", type=_count, default=100, metavar="N", help="corner of the files (default: 100)")
     add("--long", action="store_true", help="show every check")
 
     add = _adder(commands, "retrieve", "samples of a run that are nearest to a query", RETRIEVE)
     add("run", help="folder of a fit")
     add("--query", action="append", required=True, metavar="WORDS", help="may be repeated")
     add("--source", type=int, default=0, help="which source to search (default: 0)")
-    add("--top", type=int, default=10, metavar="N", help="hits per query (default: 10)")
+    add("--top", type=_count, default=10, metavar="N", help="hits per query (default: 10)")
     add("--vocabulary", metavar="FILE", help="one term per feature (default: that of the run)")
     add("--items", metavar="FILE", help="one title per sample, shown instead of its number")
     add("--exact", action="store_true", help="whole terms only: car is not carpet")
@@ -108,8 +113,8 @@ def parser():
     add = _adder(commands, "report", "write the report of a run again, with names or labels")
     add("run", help="folder of a fit")
     _names(add)
-    add("--clusters", type=int, metavar="N")
-    add("--top", type=int, default=8, metavar="N", help="terms shown per component (default: 8)")
+    add("--clusters", type=_count, metavar="N")
+    add("--top", type=_count, default=8, metavar="N", help="terms shown per component (default: 8)")
     return top
 
 
@@ -171,7 +176,7 @@ def _solver(add):
     add("--max-steps", type=_count, default=500, metavar="N", help="(default: 500)")
     add("--tol", type=float, default=1e-5, help="relative change to stop at (default: 1e-5)")
     add("--init", default="random", help="random, nndsvd, nndsvda or nndsvdar (default: random)")
-    add("--seed", type=int, default=0, help="the same seed, the same result (default: 0)")
+    add("--seed", type=_whole, default=0, help="the same seed, the same result (default: 0)")
 
 
 def _output(add, default):
@@ -220,6 +225,17 @@ def _pair(text):
     if not equals:
         raise argparse.ArgumentTypeError(f"{text!r} is not NAME=NUMBER")
     return name, numbers[0] if len(numbers) == 1 else tuple(numbers)
+
+
+def _whole(text, least=0):
+    number = int(text)
+    if not least <= number < 2**32:
+        raise argparse.ArgumentTypeError(f"{text} is not from {least} to {2**32 - 1}")
+    return number
+
+
+def _count(text):
+    return _whole(text, least=1)
 
 
 def _axis(text):

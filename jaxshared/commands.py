@@ -15,10 +15,18 @@ from jaxshared import report
 from jaxshared.boolean import JSBMF
 from jaxshared.data.files import read_lines
 from jaxshared.data.sources import as_sources
-from jaxshared.fit import fit, restart_keys
+from jaxshared.fit import fit, named_hyper, restart_keys
 from jaxshared.inputs import build_model, read_inputs, sweep_points
 from jaxshared.models.jsnmf import JSNMF
-from jaxshared.runs import draft_folder, file_marks, fit_durably, open_run, read_settings
+from jaxshared.report import write_text
+from jaxshared.runs import (
+    begin_run,
+    draft_folder,
+    file_marks,
+    fit_durably,
+    is_finished,
+    read_settings,
+)
 from jaxshared.solvers import HALS, Accelerated, Multiplicative, ProjectedGradient
 from jaxshared.store import load, save
 from jaxshared.sweep import sweep
@@ -49,16 +57,24 @@ def fit_files(args):
     """``jaxshared fit``: factors, table, report and settings in one folder."""
     settings = _settings(args)
     model = build_model(args)
-    if open_run(args.output, settings, "result.npz", force=args.force):
-        print(f"{args.output} is already finished; --force does it again.")
+    if is_finished(args.output, settings, "result.npz", force=args.force):
+        print(
+            f"{args.output} is already finished; --force does it again, 'jaxshared report' shows it "
+            f"with other names, terms, labels or clusters."
+        )
         return 0
     inputs = read_inputs(args)
+    _check_clusters(inputs, args)
+    sources = as_sources(inputs.sources, aligned=model.aligned, num_sources=model.num_sources)
+    if not hasattr(model, "fit"):
+        named_hyper(model, sources, dict(args.set))
+    begin_run(args.output, settings, force=args.force)
     _say(args, f"{model}: {inputs.summary()}")
     if os.path.exists(os.path.join(args.output, "checkpoint.npz")):
         _say(args, "Going on from the checkpoint of a run that was stopped.")
     hyper, options = dict(args.set), _options(args)
     if not hasattr(model, "fit"):  # the matrices as they were read are let go
-        inputs = inputs._replace(sources=as_sources(inputs.sources, aligned=model.aligned))
+        inputs = inputs._replace(sources=sources)
     if hasattr(model, "fit"):  # Boolean factors: quick and deterministic, nothing to keep
         key = jax.random.key(args.seed)
         result = fit(model, inputs.sources, key=key, hyper=hyper, max_steps=args.max_steps)
@@ -85,6 +101,8 @@ def _write_factors(draft, model, result, inputs, args):
         for path, leaf in jax.tree.leaves_with_path(result.params)
     }
     np.savez(os.path.join(draft, "factors.npz"), **arrays)
+    if inputs.vocabulary is not None:
+        write_text(os.path.join(draft, "terms.txt"), "\n".join(map(str, inputs.vocabulary)) + "\n")
     named = {"vocabulary": inputs.vocabulary, "names": inputs.names}
     if isinstance(model, JSBMF):  # sets of features: shown like other bases, but without energies
         model = JSNMF(model.shared, model.specific)
@@ -103,6 +121,12 @@ def _write_factors(draft, model, result, inputs, args):
         sections.append(report.cluster_section(inputs.labels, found, names=inputs.names))
     lead = f"{summary}. The same again: {_again(args)}"
     report.write(os.path.join(draft, "report.html"), str(model), sections, lead=lead)
+
+
+def _check_clusters(inputs, args):
+    fewest = min(matrix.shape[1] for matrix in inputs.sources)
+    if args.clusters and args.clusters > fewest:
+        raise ValueError(f"--clusters is {args.clusters} but a source has only {fewest} samples.")
 
 
 def _write_clusters(draft, model, result, inputs, args):
@@ -124,10 +148,12 @@ def sweep_files(args):
     """``jaxshared sweep``: all settings, restart after restart, each kept when it is done."""
     settings = _settings(args)
     model, points = sweep_points(args)
-    if open_run(args.output, settings, "table.csv", force=args.force):
+    if is_finished(args.output, settings, "table.csv", force=args.force):
         print(f"{args.output} is already finished; --force does it again.")
         return 0
     inputs = read_inputs(args)
+    as_sources(inputs.sources, aligned=model.aligned)
+    begin_run(args.output, settings, force=args.force)
     _say(args, f"{len(points)} settings x {args.restarts} restarts: {inputs.summary()}")
     options = _options(args)
     rows = []
@@ -176,8 +202,9 @@ def verify_files(args):
 
 
 def _corner(source, limit):
-    part = source[:limit, :limit]
-    return part.toarray() if hasattr(part, "toarray") else part
+    if hasattr(source, "tocsr"):
+        return source.tocsr()[:limit, :limit].toarray()
+    return source[:limit, :limit]
 
 
 def retrieve(args):
@@ -186,8 +213,15 @@ def retrieve(args):
     from jaxshared.uses.retrieval import retrieve as search
 
     settings = read_settings(args.run)
-    result, model = load(os.path.join(args.run, "result.npz"))
-    named = args.vocabulary or settings.get("vocabulary")
+    if settings["command"] != "fit":
+        raise ValueError(f"{args.run} holds a {settings['command']}: name the folder of a fit.")
+    result, model = _result(args.run)
+    if isinstance(model, JSBMF):
+        raise ValueError(
+            f"{args.run} holds Boolean factors: retrieve needs those of another model."
+        )
+    kept = os.path.join(args.run, "terms.txt")
+    named = args.vocabulary or (os.path.exists(kept) and kept) or settings.get("vocabulary")
     if not named:
         raise ValueError(
             "a query in words needs the terms of the features: give --vocabulary FILE."
@@ -198,6 +232,11 @@ def retrieve(args):
         raise ValueError(f"--source is {args.source} but the run has sources 0 to {count - 1}.")
     queries = query_vectors(args.query, vocabulary, expand=not args.exact)
     items = read_lines(args.items) if args.items else None
+    size = len(result.params.coefs[args.source])
+    if items is not None and len(items) != size:
+        raise ValueError(
+            f"{args.items} has {len(items)} lines but source {args.source} has {size} samples."
+        )
     hits = search(model, result.params, queries.vectors, source=args.source, top=args.top)
     for query, known, places, scores in zip(args.query, queries.known, hits.items, hits.scores):
         print(f"{query}" if known else f"{query}: no term of the vocabulary contains it")
@@ -216,12 +255,26 @@ def report_run(args):
     changes = {name: value for name, value in changes.items() if value}
     args.__dict__.update({**settings, **changes, "top": args.top, "output": args.run})
     args.set = {name: tuple(v) if isinstance(v, list) else v for name, v in args.set.items()}
-    result, model = load(os.path.join(args.run, "result.npz"))
+    result, model = _result(args.run)
+    if any(
+        file_marks([path]).get(path) != mark
+        for path, mark in settings["files"].items()
+        if path in settings["sources"]
+    ):
+        raise ValueError(f"the files of {args.run} have changed since the fit: fit them again.")
     inputs = read_inputs(args)
+    _check_clusters(inputs, args)
     with draft_folder(args.run) as draft:
         _write_factors(draft, model, result, inputs, args)
     print(f"Open {os.path.join(args.run, 'report.html')}")
     return 0
+
+
+def _result(folder):
+    path = os.path.join(folder, "result.npz")
+    if not os.path.exists(path):
+        raise ValueError(f"{folder} holds a run that has not finished: give its command again.")
+    return load(path)
 
 
 def _settings(args):

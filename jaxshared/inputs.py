@@ -153,6 +153,8 @@ def read_inputs(args):
     names = tuple(args.names or _stems(args.sources))
     if len(names) != len(tables):
         raise ValueError(f"--names has {len(names)} names for {len(tables)} files: give one each.")
+    if len(set(names)) < len(names):
+        raise ValueError(f"--names are {', '.join(names)}: give different ones.")
     matrices, terms = _over_one_vocabulary(tables, args)
     if args.vocabulary:
         terms = read_lines(args.vocabulary)

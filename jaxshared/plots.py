@@ -290,7 +290,7 @@ def sharing_spectrum(factors, *, title="Share of each source that its components
                     label=f"{kind}: {total:.0%} together",
                 )
             axes.set_xticks(range(len(used)), [factors.labels[r].rsplit(" ", 1)[1] for r in used])
-            axes.set(title=names[i], ylabel="energy")
+            axes.set(title=names[i], ylabel="energy", xlabel="number of the component in its basis")
             axes.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
             axes.grid(axis="x", visible=False)
             axes.legend()

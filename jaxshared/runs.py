@@ -26,7 +26,22 @@ from jaxshared.report import write_text
 from jaxshared.solve import CHECK_EVERY, advance, begin, finish
 from jaxshared.solvers import Accelerated
 
-__all__ = ["Interrupted", "draft_folder", "file_marks", "fit_durably", "open_run", "read_settings"]
+__all__ = [
+    "Interrupted",
+    "begin_run",
+    "draft_folder",
+    "file_marks",
+    "fit_durably",
+    "is_finished",
+    "read_settings",
+]
+
+# What a run writes, and the settings that only change how its result is shown.
+RESULTS = (
+    *("result.npz", "factors.npz", "components.csv", "clusters.csv", "terms.txt"),
+    *("table.csv", "report.html"),
+)
+LOOKS = ("again", "names", "clusters", "top", "labels", "vocabulary")
 
 CHUNK_SECONDS = 0.5
 CHECKPOINT_SECONDS = 30.0
@@ -60,35 +75,50 @@ def file_marks(paths):
     return out
 
 
-def open_run(folder, settings, result, *, force=False):
-    """Make or enter the folder of a run: True if it is already finished with these settings.
+def is_finished(folder, settings, result, *, force=False):
+    """Whether ``folder`` holds this run, finished; nothing is written.
 
-    ``result`` is the file that a finished run has. Another run's folder is refused, unless
-    ``force`` starts it afresh.
+    ``result`` is the file that a finished run has. A folder of another run, or with somebody else's
+    settings.json, is refused unless ``force`` is to start it afresh.
     """
+    if os.path.exists(folder) and not os.path.isdir(folder):
+        raise ValueError(f"{folder} is a file: name a folder with --output.")
+    if force or not os.path.exists(os.path.join(folder, "settings.json")):
+        return False
+    before = read_settings(folder)
+    if not _leftovers(folder) and "command" in before:
+        return False  # it never began
+    changed = [name for name in settings if name not in LOOKS and _differs(name, before, settings)]
+    if changed:
+        raise ValueError(
+            f"{folder} holds a run with other settings ({', '.join(changed)} differ): name "
+            f"another folder with --output, or start afresh with --force."
+        )
+    return os.path.exists(os.path.join(folder, result))
+
+
+def begin_run(folder, settings, *, force=False):
+    """Make or enter the folder of a run that :func:`is_finished` has let through."""
     os.makedirs(folder, exist_ok=True)
     for name in os.listdir(folder):
         if name.startswith(".draft-"):  # of a run that was killed while it wrote
             shutil.rmtree(os.path.join(folder, name), ignore_errors=True)
-    path = os.path.join(folder, "settings.json")
-    kept = [name for name in os.listdir(folder) if name.startswith(("checkpoint", "restart_"))]
-    kept += [result] if os.path.exists(os.path.join(folder, result)) else []
-    if kept and os.path.exists(path) and not force:
-        before = read_settings(folder)
-        changed = [
-            name for name in settings if name != "again" and before.get(name) != settings[name]
-        ]
-        if changed:
-            raise ValueError(
-                f"{folder} holds a run with other settings ({', '.join(changed)} differ): name "
-                f"another folder with --output, or start afresh with --force."
-            )
-        return os.path.exists(os.path.join(folder, result))
-    for name in kept:
-        with contextlib.suppress(FileNotFoundError):
-            os.remove(os.path.join(folder, name))
-    write_text(path, json.dumps(settings, indent=2) + "\n")
-    return False
+    for name in _leftovers(folder) if force else ():
+        os.remove(os.path.join(folder, name))
+    write_text(os.path.join(folder, "settings.json"), json.dumps(settings, indent=2) + "\n")
+
+
+def _leftovers(folder):
+    """The files of a run in ``folder``, but for its settings."""
+    begins = ("checkpoint", "restart_")
+    return [name for name in os.listdir(folder) if name in RESULTS or name.startswith(begins)]
+
+
+def _differs(name, before, settings):
+    old, new = before.get(name), settings[name]
+    if name == "files" and isinstance(old, dict):  # only the sources decide the result
+        return any(old.get(path) != new.get(path) for path in settings["sources"])
+    return old != new
 
 
 @contextlib.contextmanager

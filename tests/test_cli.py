@@ -42,6 +42,7 @@ def test_a_fit_leaves_factors_table_report_and_settings(files, capsys):
         "clusters.csv",
         "report.html",
         "settings.json",
+        "terms.txt",
     }
     assert set(os.listdir("out")) == names
     result, model = js.load("out/result.npz")
@@ -139,7 +140,7 @@ def test_wrong_input_gives_one_line_and_no_result(files, capsys, arguments, mess
     line = capsys.readouterr().err
     assert message in line and line.count("\n") == 1 and line.startswith("jaxshared: ")
     left = os.listdir("out") if os.path.exists("out") else []
-    assert set(left) <= {"settings.json"}
+    assert set(left) <= ({"settings.json"} if arguments[0] == "sweep" else set())
 
 
 @pytest.mark.parametrize("arguments", [[], ["fits"], ["fit", "x.npy", "--rank", "two"]])
@@ -242,3 +243,87 @@ def test_the_installed_command_answers():
         [sys.executable, "-m", "jaxshared", "--help"], capture_output=True, text=True, check=True
     )
     assert "examples:" in run.stdout
+
+
+def contents(folder):
+    return {name: (folder / name).read_bytes() for name in os.listdir(folder)}
+
+
+def test_force_with_a_wrong_file_leaves_the_old_run_as_it_was(files, capsys):
+    assert cli.main([*FIT, "-o", "out", "-q"]) == 0
+    before = contents(files / "out")
+    np.save("minus.npy", np.array([[1.0], [-2.0]]))
+    assert cli.main(["fit", "minus.npy", "--rank", "1", "-o", "out", "--force", "-q"]) == 2
+    assert contents(files / "out") == before
+
+
+def test_force_leaves_nothing_of_the_old_run(files):
+    assert cli.main([*FIT, "--clusters", "2", "--vocabulary", "terms.txt", "-o", "out"]) == 0
+    assert {"clusters.csv", "terms.txt"} <= set(os.listdir("out"))
+    plain = ["fit", "x.npy", "--rank", "2", "--max-steps", "5", "-o", "out", "--force", "-q"]
+    assert cli.main(plain) == 0
+    assert not {"clusters.csv", "terms.txt"} & set(os.listdir("out"))
+
+
+def test_a_fit_does_not_enter_the_folder_of_a_sweep_or_of_somebody_else(files, capsys):
+    swept = ["sweep", "x.npy", "--rank", "1,2", "--max-steps", "5", "-q", "-o", "out"]
+    assert cli.main(swept) == 0
+    before = contents(files / "out")
+    assert cli.main([*FIT, "-o", "out", "-q"]) == 2
+    assert "holds a run with other settings (" in capsys.readouterr().err
+    assert contents(files / "out") == before
+    os.makedirs("mine")
+    (files / "mine" / "settings.json").write_text('{"theme": "dark"}')
+    assert cli.main([*FIT, "-o", "mine", "-q"]) == 2
+    assert (files / "mine" / "settings.json").read_text() == '{"theme": "dark"}'
+    (files / "file").write_text("")
+    assert cli.main([*FIT, "-o", "file", "-q"]) == 2
+    assert "is a file" in capsys.readouterr().err
+
+
+def test_other_names_do_not_need_another_fit(files, capsys):
+    assert cli.main([*FIT, "-o", "out", "-q"]) == 0
+    capsys.readouterr()
+    assert cli.main([*FIT, "--names", "A,B", "-o", "out", "-q"]) == 0
+    assert "jaxshared report" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("extra", "message"),
+    [
+        (["--names", "A,A"], "give different ones"),
+        (["--clusters", "1000"], "--clusters is 1000"),
+    ],
+)
+def test_what_can_be_checked_is_checked_before_the_fit(files, capsys, extra, message):
+    assert cli.main([*FIT, *extra, "-o", "out", "-q"]) == 2
+    assert message in capsys.readouterr().err and not os.path.exists("out")
+
+
+@pytest.mark.parametrize(
+    "extra", [["--seed", "99999999999999999999"], ["--top", "0"], ["--clusters", "-3"]]
+)
+def test_numbers_out_of_range_are_refused(files, capsys, extra):
+    with pytest.raises(SystemExit) as caught:
+        cli.main([*FIT, *extra, "-o", "out"])
+    assert caught.value.code == 2 and "is not from" in capsys.readouterr().err
+
+
+def test_retrieve_says_what_does_not_fit(files, capsys):
+    assert cli.main([*FIT, "--vocabulary", "terms.txt", "-o", "out", "-q"]) == 0
+    (files / "titles.txt").write_text("one\ntwo\n")
+    assert cli.main(["retrieve", "out", "--query", "a", "--items", "titles.txt"]) == 2
+    assert "titles.txt has 2 lines but source 0 has" in capsys.readouterr().err
+    np.save("bits.npy", np.eye(4))
+    rank = ["--shared", "1", "--specific", "1,1", "--model", "jsbmf", "-o", "bits", "-q"]
+    assert cli.main(["fit", "bits.npy", "bits.npy", *rank]) == 0
+    assert cli.main(["retrieve", "bits", "--query", "a"]) == 2
+    assert "holds Boolean factors" in capsys.readouterr().err
+
+
+def test_any_sparse_file_can_be_verified(files, capsys):
+    import scipy.sparse
+
+    x = scipy.sparse.coo_matrix(np.random.default_rng(0).random((6, 5)))
+    scipy.sparse.save_npz("coo.npz", x)
+    assert cli.main(["verify", "coo.npz", "--rank", "2", "--model", "nmf"]) == 0

@@ -60,6 +60,8 @@ def read_source(path, *, transpose=False):
     except (ValueError, OSError, EOFError, KeyError, zipfile.BadZipFile) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise
+        if "pickled" in str(error):
+            error = ValueError("it is not a NumPy file of numbers")
         reason = str(error).splitlines()[0].rstrip(".") if str(error) else type(error).__name__
         raise ValueError(f"{path} cannot be read: {reason}.") from error
     return table.T if transpose else table
@@ -89,7 +91,7 @@ def _npz(path, name):
     with np.load(path, allow_pickle=False) as file:
         names = list(file.files)
         if not name and "format" in names and "shape" in names:
-            return Table(scipy.sparse.load_npz(path))
+            return Table(scipy.sparse.csr_array(scipy.sparse.load_npz(path)))
         if name and name not in names:
             raise ValueError(f"it has no array {name!r}, only {', '.join(names)}")
         if not name and len(names) != 1:
@@ -118,6 +120,8 @@ def _csv(path, name):
         named = not _is_number(probe[0])
         file.seek(0)
         rows = tuple(line[0] for line in csv.reader(file, delimiter=mark) if line)[header:]
+    if len(probe) == 1 and ";" in probe[0]:
+        raise ValueError(f"its columns are separated by ';', not by {mark!r}")
     options = {"delimiter": mark, "skiprows": int(header), "quotechar": '"'}
     if named:
         options["usecols"] = range(1, len(probe))
