@@ -111,15 +111,19 @@ class ProductNMF(NMF):
 
 
 def _norm_and_total(left, right):
-    """Squared norm and sum of ``left.T @ right``, by the smaller of its two Gram routes."""
+    """Squared norm and sum of ``left.T @ right``, a part of a product at a time."""
     features, num_left = left.shape
     entries = float(np.ravel(left.sum(axis=1)) @ np.ravel(right.sum(axis=1)))
+    norm = 0.0
     if features**2 <= num_left * right.shape[1]:
-        # ||X^T Y||^2 = <X X^T, Y Y^T>, features x features
-        first, second = left @ left.T, right @ right.T
-        both = first.multiply(second) if sp.issparse(first) else first * _dense(second)
-        return float(both.sum()), entries
-    step, norm = max(1, CHUNK // num_left), 0.0
+        # ||X^T Y||^2 = <X X^T, Y Y^T>, features x features, some rows at a time
+        step = max(1, CHUNK // features)
+        for start in range(0, features, step):
+            first, second = (x[start : start + step] @ x.T for x in (left, right))
+            both = first.multiply(second) if sp.issparse(first) else first * _dense(second)
+            norm += float(both.sum())
+        return norm, entries
+    step = max(1, CHUNK // num_left)
     right = right.tocsc() if sp.issparse(right) else right
     for start in range(0, right.shape[1], step):
         part = left.T @ right[:, start : start + step]
