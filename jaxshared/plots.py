@@ -207,7 +207,7 @@ def category_ratios(ratios, *, title="Purity on shared over specific coefficient
     size = (6.0, 1.3 + 0.28 * len(names) * (1 + 0.5 * len(ratios)))
     with one_axes(
         title,
-        "above 1 common, below 1 of this source alone; to the edge: found on one side only",
+        "above 1 common, below 1 of this source alone;\nto the edge: found on one side only",
         "",
         size=size,
     ) as (figure, axes):
