@@ -327,3 +327,13 @@ def test_any_sparse_file_can_be_verified(files, capsys):
     x = scipy.sparse.coo_matrix(np.random.default_rng(0).random((6, 5)))
     scipy.sparse.save_npz("coo.npz", x)
     assert cli.main(["verify", "coo.npz", "--rank", "2", "--model", "nmf"]) == 0
+
+
+def test_a_report_of_files_that_have_changed_is_refused(files, capsys):
+    assert cli.main([*FIT, "-o", "out", "-q"]) == 0
+    assert cli.main(["report", "out"]) == 0
+    np.save("x.npy", np.ones((12, 13)))
+    before = contents(files / "out")
+    assert cli.main(["report", "out"]) == 2
+    assert "have changed since the fit" in capsys.readouterr().err
+    assert contents(files / "out") == before
