@@ -1,7 +1,8 @@
 """Sources: what a model may be given, checked once, and the few things a model does with them.
 
 A source is a (features, samples) matrix: a plain JAX array, or a :class:`Sparse`. Models only write
-``x @ coef``, ``x.T @ basis``, :func:`squared_norm` and :func:`squared_error`, the same for both kinds.
+``x @ coef``, :func:`transposed_product`, :func:`squared_norm` and :func:`squared_error`, the same for
+both kinds.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ __all__ = [
     "squared_error",
     "squared_norm",
     "total",
+    "transposed_product",
 ]
 
 # A dense residual is formed this many entries at a time (but some rows at least): it stays in the
@@ -42,6 +44,14 @@ def squared_norm(source):
 def total(source):
     """Sum of all entries."""
     return jnp.sum(source.data if isinstance(source, Sparse) else source)
+
+
+def transposed_product(source, basis):
+    r"""The product :math:`X^\top B`, which a dense source gives fastest along its rows."""
+    if not isinstance(source, jax.Array):
+        return source.T @ basis
+    # A CPU makes B^T X 1.4 times as fast as X^T B; the barrier keeps XLA from turning it back.
+    return jax.lax.optimization_barrier(basis.T @ source).T
 
 
 def squared_error(source, basis, coef):
@@ -82,7 +92,7 @@ def gram_error(source, basis, coef):
 
 def gram_change(source, basis, coef):
     """By how much the factors change the squared error of the source from its squared norm."""
-    cross = jnp.sum(coef * (source.T @ basis))
+    cross = jnp.sum(coef * transposed_product(source, basis))
     return jnp.sum((basis.T @ basis) * (coef.T @ coef)) - 2 * cross
 
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 
 from jaxshared.base import Model, Quadratic, whole_number
-from jaxshared.data.sources import gram_change, squared_error, squared_norm
+from jaxshared.data.sources import gram_change, squared_error, squared_norm, transposed_product
 from jaxshared.models import start, views
 
 __all__ = ["ColNMF", "Hyper", "Params"]
@@ -95,7 +95,7 @@ class ColNMF(Model):
         gram = neg = 0
         for weight, x, basis in zip(hyper.weights, sources, params.bases):
             gram = gram + 2 * weight * (basis.T @ basis)
-            neg = neg + 2 * weight * (x.T @ basis)
+            neg = neg + 2 * weight * transposed_product(x, basis)
         return Quadratic(gram=gram, neg=neg)
 
     def reconstruct(self, params):

@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxshared.base import Model, Params, Quadratic, whole_number
-from jaxshared.data.sources import gram_change, squared_error
+from jaxshared.data.sources import gram_change, squared_error, transposed_product
 from jaxshared.models import start
 from jaxshared.models.shared import SharedNMF, source_weights
 
@@ -125,7 +125,7 @@ class INMF(Model):
             return Quadratic((1 + hyper.specificity) * gram, neg, rest=params.bases[0] @ gram)
         basis = self.basis_of(params, i)
         gram = weight * (basis.T @ basis + hyper.specificity * (own.T @ own))
-        return Quadratic(gram, neg=weight * (sources[i].T @ basis))
+        return Quadratic(gram, neg=weight * transposed_product(sources[i], basis))
 
     def _shared_quadratic(self, params, sources, hyper):
         gram = neg = rest = 0

@@ -19,7 +19,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxshared.base import Model, Quadratic, whole_number
-from jaxshared.data.sources import gram_change, squared_error
+from jaxshared.data.sources import gram_change, squared_error, transposed_product
 from jaxshared.models import start, views
 
 __all__ = ["Hyper", "MultiNMF", "Params"]
@@ -173,7 +173,7 @@ class MultiNMF(Model):
         fit, pull = 2 * hyper.weights[v] * scale**2, 2 * hyper.agreement[v] * scale
         sums = basis.sum(0)
         gram = fit * (basis.T @ basis) + jnp.diag(pull * scale * sums**2)
-        neg = fit * (sources[v].T @ basis) + pull * sums * params.consensus
+        neg = fit * transposed_product(sources[v], basis) + pull * sums * params.consensus
         mask = self._mask(hyper, v)
         if mask is None:
             return Quadratic(gram, neg)

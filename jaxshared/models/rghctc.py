@@ -23,7 +23,13 @@ import numpy as np
 
 from jaxshared.base import Constraint, Model, Quadratic, whole_number
 from jaxshared.data.graph import check_graphs, graph_halves, roughness
-from jaxshared.data.sources import as_source, gram_error, squared_error, squared_norm
+from jaxshared.data.sources import (
+    as_source,
+    gram_error,
+    squared_error,
+    squared_norm,
+    transposed_product,
+)
 from jaxshared.data.sparse import Sparse
 from jaxshared.models import start
 from jaxshared.models.convex import nonnegative_minimum
@@ -181,7 +187,7 @@ class RGHCTC(Model):
             weight = 2 * hyper.weights[k]
             clean, _ = self._without_errors(params, sources, hyper, k)
             gram = gram + weight * (basis.T @ basis)
-            linear = linear + weight * (clean.T @ basis)
+            linear = linear + weight * transposed_product(clean, basis)
         neg, rest = _by_sign(params, linear)
         return Quadratic(gram, neg, rest, *self._coupling(params, hyper))
 

@@ -22,7 +22,7 @@ import numpy as np
 import scipy.sparse
 
 from jaxshared.base import Model, Params, Quadratic
-from jaxshared.data.sources import gram_change, squared_error, squared_norm
+from jaxshared.data.sources import gram_change, squared_error, squared_norm, transposed_product
 from jaxshared.data.sparse import Sparse
 from jaxshared.models import start
 
@@ -136,7 +136,9 @@ class SharedBasis(Model):
             return self._basis_quadratic(params, sources, hyper, block)
         index = block - len(self.sharing)
         basis, weight = self.basis_of(params, index), 2 * hyper.weights[index]
-        return Quadratic(gram=weight * (basis.T @ basis), neg=weight * (sources[index].T @ basis))
+        return Quadratic(
+            gram=weight * (basis.T @ basis), neg=weight * transposed_product(sources[index], basis)
+        )
 
     def _basis_quadratic(self, params, sources, hyper, s):
         members, _ = self.sharing[s]
@@ -272,6 +274,6 @@ def _side_by_side(sources):
 
 def _fitted(source, basis, coef):
     """``coef`` multiplied by the one number that makes the error least."""
-    cross = jnp.sum(coef * (source.T @ basis))
+    cross = jnp.sum(coef * transposed_product(source, basis))
     size = jnp.sum((basis.T @ basis) * (coef.T @ coef))
     return coef * jnp.where(size > 0, cross / jnp.where(size > 0, size, 1), 1)

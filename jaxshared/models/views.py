@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxshared.data.sources import gram_change, squared_norm, total
+from jaxshared.data.sources import gram_change, squared_norm, total, transposed_product
 from jaxshared.data.sparse import Sparse
 from jaxshared.models import start
 
@@ -76,7 +76,8 @@ def _nmf(source, basis, coef, steps):
         basis, coef = pair
         basis = basis * (source @ coef) / jnp.maximum(basis @ (coef.T @ coef), tiny)
         basis, coef = _unit(basis, coef)
-        return basis, coef * (source.T @ basis) / jnp.maximum(coef @ (basis.T @ basis), tiny)
+        pos, neg = coef @ (basis.T @ basis), transposed_product(source, basis)
+        return basis, coef * neg / jnp.maximum(pos, tiny)
 
     return jax.lax.fori_loop(0, steps, step, (basis, coef))
 
@@ -187,7 +188,7 @@ def project_view(params, source, index, tol=None, max_sweeps=None):
 
 @jax.jit
 def _nnls(basis, source, tol, max_sweeps):
-    gram, linear = basis.T @ basis, source.T @ basis
+    gram, linear = basis.T @ basis, transposed_product(source, basis)
     scale = jnp.diagonal(gram)
     info = jnp.finfo(linear.dtype)
     inverse = jnp.where(scale > 0, 1 / jnp.maximum(scale, info.tiny), 0)

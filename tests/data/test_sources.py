@@ -8,7 +8,13 @@ from jax.experimental import sparse as jax_sparse
 
 import jaxshared as js
 from jaxshared.data import sources as module
-from jaxshared.data.sources import gram_error, squared_error, squared_norm, total
+from jaxshared.data.sources import (
+    gram_error,
+    squared_error,
+    squared_norm,
+    total,
+    transposed_product,
+)
 from jaxshared.data.sparse import Sparse
 
 RNG = np.random.default_rng(0)
@@ -38,6 +44,7 @@ def test_every_kind_of_source_gives_the_same_products(kind):
     assert source.shape == (7, 9) and source.dtype == jnp.float32
     np.testing.assert_allclose(source @ right, MATRIX @ right, rtol=1e-5)
     np.testing.assert_allclose(source.T @ left, MATRIX.T @ left, rtol=1e-5)
+    np.testing.assert_allclose(transposed_product(source, left), MATRIX.T @ left, rtol=1e-5)
     np.testing.assert_allclose(squared_norm(source), (MATRIX**2).sum(), rtol=1e-5)
     np.testing.assert_allclose(total(source), MATRIX.sum(), rtol=1e-5)
     expected = ((MATRIX - left @ right.T) ** 2).sum()
@@ -65,6 +72,29 @@ def test_a_sparse_product_works_under_jit_vmap_and_grad():
     np.testing.assert_allclose(*tangents, rtol=1e-5)
     curvature = [jax.hessian(lambda v, x=x: value(v[:, None], x))(z[:, 0]) for x in (source, dense)]
     np.testing.assert_allclose(*curvature, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["jax", "csr"])
+def test_the_transposed_product_works_under_jit_vmap_and_grad(kind):
+    source = js.as_source(KINDS[kind])
+    left, right = (jnp.asarray(RNG.random((4, n, 3)), jnp.float32) for n in (7, 9))
+    lanes = jax.jit(jax.vmap(lambda z: transposed_product(source, z)))(left)
+    np.testing.assert_allclose(lanes, MATRIX.T @ left, rtol=1e-5)
+
+    def value(z):
+        return jnp.sum(right[0] * transposed_product(source, z) ** 2)
+
+    slope = 2 * MATRIX @ (right[0] * (MATRIX.T @ left[0]))
+    np.testing.assert_allclose(jax.grad(value)(left[0]), slope, rtol=1e-5)
+    pos, neg = js.split_grad(value)(left[0])
+    np.testing.assert_allclose(pos, slope, rtol=1e-5)
+    np.testing.assert_array_equal(neg, 0)
+
+
+def test_xla_does_not_turn_a_dense_transposed_product_back():
+    program = jax.jit(transposed_product).lower(jnp.ones((70, 90)), jnp.ones((70, 3))).compile()
+    products = [line for line in program.as_text().splitlines() if " dot(" in line]
+    assert len(products) == 1 and "f32[3,90]" in products[0].split(" dot(")[0]
 
 
 def test_a_batch_of_sparse_matrices_works_too():
