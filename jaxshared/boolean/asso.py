@@ -29,9 +29,10 @@ import jax.numpy as jnp
 import numpy as np
 import scipy.sparse
 
+from jaxshared.base import whole_number
 from jaxshared.boolean.product import Factors, as_boolean
 
-__all__ = ["MAX_BYTES", "asso", "check_rank", "check_thresholds", "cutoffs", "greedy"]
+__all__ = ["MAX_BYTES", "asso", "check_thresholds", "cutoffs", "greedy"]
 
 # Asso holds (samples + features) x features numbers; past this it says so instead of swapping.
 MAX_BYTES = 4 * 2**30
@@ -59,19 +60,12 @@ def asso(source, rank, *, weights=None, threshold=0.5, strict=False):
     source, *more = as_boolean(source)
     if more:
         raise ValueError("asso takes one source: use concat_asso for several.")
-    rank = check_rank(rank, "rank")
+    rank = whole_number(rank, "rank", 0)
     weights = _element_weights(weights, source.shape)
     lanes = greedy(source, rank, weights, None, check_thresholds(threshold), strict)
     if len(lanes) == 1:
         return lanes[0]
     return lanes[int(np.argmin([_error(source, weights, lane) for lane in lanes]))]
-
-
-def check_rank(rank, name):
-    """``rank`` as an int from 0 up."""
-    if int(rank) != rank or rank < 0:
-        raise ValueError(f"{name} is {rank}: a rank is a whole number from 0 up.")
-    return int(rank)
 
 
 def check_thresholds(threshold):

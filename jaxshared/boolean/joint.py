@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jaxshared.base import Params
-from jaxshared.boolean.asso import check_rank, check_thresholds, greedy
+from jaxshared.base import Params, whole_number
+from jaxshared.boolean.asso import check_thresholds, greedy
 from jaxshared.boolean.flip import flip_all
 from jaxshared.boolean.product import Factors, as_boolean, as_weights
 from jaxshared.boolean.tiling import tile_factors
@@ -111,7 +111,7 @@ def solve_joint(
     sources = as_boolean(sources)
     weights = as_weights(weights, sources)
     thresholds = check_thresholds(threshold)
-    shared, specific = check_rank(shared, "shared"), _check_specific(specific, sources)
+    shared, specific = whole_number(shared, "shared", 0), _check_specific(specific, sources)
     starts = METHODS[method](sources, shared, specific, weights, thresholds, **mining)
     flips = flip_all(starts, sources, weights, max_steps)
     best = int(np.argmin([flip.history[-1] for flip in flips]))
@@ -122,7 +122,7 @@ def solve_joint(
 
 
 def _check_specific(specific, sources):
-    specific = tuple(check_rank(rank, f"specific[{i}]") for i, rank in enumerate(specific))
+    specific = tuple(whole_number(rank, f"specific[{i}]", 0) for i, rank in enumerate(specific))
     if len(specific) != len(sources):
         raise ValueError(
             f"specific is {specific} for {len(sources)} sources: name one rank for each."

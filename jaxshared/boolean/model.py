@@ -15,8 +15,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxshared.base import Result, Status
-from jaxshared.boolean.asso import check_rank, check_thresholds
+from jaxshared.base import Result, Status, whole_number
+from jaxshared.boolean.asso import check_thresholds
 from jaxshared.boolean.closed import MAX_SETS, MAX_WORK
 from jaxshared.boolean.joint import METHODS, solve_joint
 from jaxshared.boolean.product import (
@@ -61,8 +61,8 @@ class JSBMF:
     aligned = "features"
 
     def __post_init__(self):
-        object.__setattr__(self, "shared", check_rank(self.shared, "shared"))
-        own = tuple(check_rank(rank, f"specific[{i}]") for i, rank in enumerate(self.specific))
+        object.__setattr__(self, "shared", whole_number(self.shared, "shared", 0))
+        own = tuple(whole_number(rank, f"specific[{i}]", 0) for i, rank in enumerate(self.specific))
         object.__setattr__(self, "specific", own)
         if not own:
             raise ValueError("specific is (): name one rank per source.")

@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jaxshared.base import Params
+from jaxshared.base import Params, whole_number
 from jaxshared.boolean import joint
-from jaxshared.boolean.asso import check_rank, check_thresholds, greedy
+from jaxshared.boolean.asso import check_thresholds, greedy
 from jaxshared.boolean.description import DescriptionLength, bits, count
 from jaxshared.boolean.flip import flip_all, ranks_of
 from jaxshared.boolean.product import Factors, as_boolean, as_weights
@@ -102,7 +102,7 @@ def select_ranks(
 
 def _grid(shared, specific, num_sources):
     """All ``(shared, (specific, ...))`` to try."""
-    shared = [check_rank(k, "shared") for k in np.atleast_1d(np.asarray(shared))]
+    shared = [whole_number(k, "shared", 0) for k in np.atleast_1d(np.asarray(shared))]
     if isinstance(specific, tuple):
         if len(specific) != num_sources:
             raise ValueError(
@@ -112,7 +112,7 @@ def _grid(shared, specific, num_sources):
         own = list(itertools.product(*(np.atleast_1d(np.asarray(ranks)) for ranks in specific)))
     else:
         own = [(rank,) * num_sources for rank in np.atleast_1d(np.asarray(specific))]
-    own = [tuple(check_rank(rank, "specific") for rank in ranks) for ranks in own]
+    own = [tuple(whole_number(rank, "specific", 0) for rank in ranks) for ranks in own]
     if not shared or not own:
         raise ValueError(
             "the grid of ranks is empty: pass at least one shared and one specific rank."

@@ -7,8 +7,7 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
-from jaxshared.base import Params
-from jaxshared.boolean.asso import check_rank
+from jaxshared.base import Params, whole_number
 
 __all__ = ["Planted", "planted"]
 
@@ -33,8 +32,8 @@ def planted(
     >>> [x.shape for x in data.sources], [z.shape for z in data.params.coefs]
     ([(150, 110), (150, 200)], [(110, 20), (200, 20)])
     """
-    shared = check_rank(shared, "shared")
-    specific = tuple(check_rank(rank, f"specific[{i}]") for i, rank in enumerate(specific))
+    shared = whole_number(shared, "shared", 0)
+    specific = tuple(whole_number(rank, f"specific[{i}]", 0) for i, rank in enumerate(specific))
     if len(samples) != len(specific):
         raise ValueError(
             f"{len(samples)} sample sizes for {len(specific)} specific ranks: pass one each."

@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse
 from sklearn.neighbors import NearestNeighbors
 
-from jaxshared.data.sources import as_source
+from jaxshared.data.sources import as_source, host
 from jaxshared.data.sparse import Sparse
 
 __all__ = [
@@ -61,8 +61,8 @@ def neighbour_graph(source, neighbours=5, kernel="heat", *, width=None):
         raise ValueError(
             f"width is {width} with kernel {kernel!r}: it is the heat kernel's, above 0."
         )
-    source = as_source(source)
-    samples = source.to_scipy().T.tocsr() if isinstance(source, Sparse) else np.asarray(source).T
+    samples = host(as_source(source)).T
+    samples = samples.tocsr() if scipy.sparse.issparse(samples) else samples
     if int(neighbours) != neighbours or not 1 <= neighbours < samples.shape[0]:
         raise ValueError(
             f"neighbours is {neighbours} but there are {samples.shape[0]} samples: it must be a "
@@ -74,7 +74,7 @@ def neighbour_graph(source, neighbours=5, kernel="heat", *, width=None):
     near = search.kneighbors_graph(mode="distance").astype(np.float64)
     near.data = _kernel(near.data, kernel, width)
     # The maximum of a weight and a missing edge is the weight: the "or" of the rule.
-    graph = _graph(near.maximum(near.T), source.dtype)
+    graph = _graph(near.maximum(near.T), samples.dtype)
     # No more edges than these: graphs of one size and one p have one shape, and compile once.
     return graph._replace(weights=_padded(graph.weights, 2 * int(neighbours) * samples.shape[0]))
 
@@ -100,9 +100,7 @@ def as_graph(weights, dtype=None):
     """
     if isinstance(weights, Graph):
         return weights if dtype is None else _graph(weights.weights.to_scipy(), dtype)
-    source = as_source(weights, "weights")
-    matrix = source.to_scipy() if isinstance(source, Sparse) else np.asarray(source)
-    matrix = scipy.sparse.csr_array(matrix)
+    matrix = scipy.sparse.csr_array(host(as_source(weights, "weights")))
     if matrix.shape[0] != matrix.shape[1]:
         raise ValueError(f"weights has shape {matrix.shape}: a graph joins samples with samples.")
     gap = abs(matrix - matrix.T)
@@ -112,7 +110,7 @@ def as_graph(weights, dtype=None):
             f"weights is not symmetric ([{i}, {j}] is {matrix[i, j]:.3g}, [{j}, {i}] is "
             f"{matrix[j, i]:.3g}): pass the maximum of it and its transpose."
         )
-    return _graph(matrix.maximum(matrix.T), dtype or source.dtype)
+    return _graph(matrix.maximum(matrix.T), dtype or matrix.dtype)
 
 
 def check_graphs(graphs, sources):

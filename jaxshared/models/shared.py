@@ -22,7 +22,13 @@ import numpy as np
 import scipy.sparse
 
 from jaxshared.base import Model, Params, Quadratic
-from jaxshared.data.sources import gram_change, squared_error, squared_norm, transposed_product
+from jaxshared.data.sources import (
+    gram_change,
+    host,
+    squared_error,
+    squared_norm,
+    transposed_product,
+)
 from jaxshared.data.sparse import Sparse
 from jaxshared.models import start
 
@@ -265,9 +271,7 @@ def _side_by_side(sources):
     scales = [norms[0] / norm if norm * norms[0] > 0 else 1.0 for norm in norms]
     if not any(isinstance(source, Sparse) for source in sources):
         return jnp.concatenate([c * x for c, x in zip(scales, sources)], axis=1), scales
-    matrices = [
-        x.to_scipy() if isinstance(x, Sparse) else scipy.sparse.csr_array(x) for x in sources
-    ]
+    matrices = [scipy.sparse.csr_array(host(x)) for x in sources]
     joined = scipy.sparse.hstack([c * x for c, x in zip(scales, matrices)])
     return Sparse.from_scipy(joined, sources[0].dtype), scales
 

@@ -14,7 +14,7 @@ import numpy as np
 from sklearn.utils.extmath import randomized_svd
 
 from jaxshared.base import Model
-from jaxshared.data.sources import total
+from jaxshared.data.sources import host, total
 from jaxshared.data.sparse import Sparse
 
 __all__ = ["METHODS", "column_norms", "nndsvd", "random_columns", "random_factors", "rescaled"]
@@ -109,8 +109,7 @@ def _singular(key, source, rank):
     if not isinstance(source, Sparse) and min(source.shape) <= 500:
         u, s, vt = np.linalg.svd(np.asarray(source), full_matrices=False)
         return u[:, :rank], s[:rank], vt[:rank].T
-    matrix = source.to_scipy() if isinstance(source, Sparse) else np.asarray(source)
     seed = int(jax.random.randint(key, (), 0, 2**31 - 1))
     # The basis of the scan depends on the rank, the triplets hardly do once the power steps are done.
-    u, s, vt = randomized_svd(matrix, rank, n_iter=6, n_oversamples=16, random_state=seed)
+    u, s, vt = randomized_svd(host(source), rank, n_iter=6, n_oversamples=16, random_state=seed)
     return u, s, vt.T

@@ -18,6 +18,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from jaxshared.data.sources import host
 from jaxshared.uses.clustering import seed_of
 
 __all__ = ["APLSA", "aplsa"]
@@ -93,6 +94,5 @@ def _shares(matrix):
 
 
 def _dense(matrix):
-    if hasattr(matrix, "to_scipy"):
-        matrix = matrix.to_scipy()
-    return matrix.toarray() if sp.issparse(matrix) else np.asarray(matrix, np.float64)
+    matrix = host(matrix)
+    return (matrix.toarray() if sp.issparse(matrix) else matrix).astype(float)

@@ -20,6 +20,7 @@ from sklearn.decomposition import PCA
 from sklearn.metrics.pairwise import cosine_similarity
 from sklearn.neighbors import kneighbors_graph
 
+from jaxshared.data.sources import host
 from jaxshared.fit import fit
 from jaxshared.models.nmf import NMF
 from jaxshared.uses.aplsa import aplsa
@@ -44,9 +45,8 @@ __all__ = [
 
 def _samples(source):
     """(samples, features), sparse rows or dense, as scikit-learn wants it."""
-    if hasattr(source, "to_scipy"):
-        source = source.to_scipy()
-    return sp.csr_matrix(source.T) if sp.issparse(source) else np.asarray(source).T
+    samples = host(source).T
+    return sp.csr_matrix(samples) if sp.issparse(samples) else samples
 
 
 def _label(sources, num_clusters, key, augmented, one):

@@ -28,6 +28,7 @@ from sklearn.neighbors import kneighbors_graph
 from sklearn.preprocessing import normalize
 
 from jaxshared.base import whole_number
+from jaxshared.data.sources import host
 from jaxshared.uses.clustering import seed_of
 
 __all__ = ["Coregularised", "coregularised", "gaussian_graph", "normalised_affinity"]
@@ -116,9 +117,8 @@ def gaussian_graph(source, neighbours=None, width=None):
     >>> gaussian_graph(np.eye(3)).round(3)[0].tolist()
     [1.0, 0.607, 0.607]
     """
-    if hasattr(source, "to_scipy"):
-        source = source.to_scipy()
-    samples = sp.csr_matrix(source.T) if sp.issparse(source) else np.asarray(source, float).T
+    samples = host(source).T
+    samples = sp.csr_matrix(samples) if sp.issparse(samples) else samples.astype(float)
     if neighbours is None:
         distances = pairwise_distances(samples)
         off = distances[np.triu_indices_from(distances, 1)]

@@ -29,6 +29,7 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 
+from jaxshared.data.sources import host
 from jaxshared.uses.clustering import seed_of
 
 __all__ = ["Lssmtc", "lssmtc"]
@@ -110,9 +111,8 @@ def lssmtc(sources, num_clusters, *, key, rank=None, mixing=0.5, max_steps=100, 
 
 
 def _as_matrix(source):
-    if hasattr(source, "to_scipy"):
-        source = source.to_scipy()
-    return sp.csr_array(source, dtype=float) if sp.issparse(source) else np.asarray(source, float)
+    source = host(source)
+    return sp.csr_array(source, dtype=float) if sp.issparse(source) else source.astype(float)
 
 
 def _squared_norm(matrix):

@@ -15,6 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.metrics import silhouette_score
 
+from jaxshared.data.sources import host
 from jaxshared.uses.clustering import cluster_coefs, scale_coefs, seed_of
 
 __all__ = ["WAYS", "ViewLabels", "best_and_worst", "cut_weighted", "label_views"]
@@ -117,8 +118,7 @@ def cut_weighted(source):
     >>> cut_weighted(np.array([[1.0, 1.0, 0.0], [0.0, 0.0, 2.0]])).round(3).tolist()
     [[0.707, 0.707, 0.0], [0.0, 0.0, 1.0]]
     """
-    source = source.to_scipy() if hasattr(source, "to_scipy") else source
-    source = sp.csr_array(source) if sp.issparse(source) else np.asarray(source)
+    source = host(source)
     source = source.astype(np.result_type(source.dtype, np.float32))
     degrees = source.T @ (source @ np.ones(source.shape[1], source.dtype))
     weights = np.where(degrees > 0, 1 / np.sqrt(np.where(degrees > 0, degrees, 1)), 0)
