@@ -1,4 +1,4 @@
-"""RGHCTC: its special cases, its errors, its graphs, and where the paper must be read with care."""
+"""RGHCTC: its special cases, its graphs, odd data, and where the paper must be read with care."""
 
 import jax
 import jax.numpy as jnp
@@ -8,31 +8,12 @@ import scipy.optimize
 import scipy.sparse
 
 import jaxshared as js
-from jaxshared import metrics
 from jaxshared.data import graph as graphs
 from jaxshared.models.colnmf import ColNMF
 from jaxshared.models.colnmf import Params as ColParams
 from jaxshared.models.rghctc import RGHCTC, Params
-from jaxshared.uses.clustering import cluster_coefs
 
-
-def planted(seed=0, samples=24, rank=3, features=(14, 10)):
-    rng = np.random.default_rng(seed)
-    coef = rng.gamma(0.5, size=(samples, rank))
-    return tuple(rng.gamma(0.5, size=(m, rank)) @ coef.T + 0.01 for m in features)
-
-
-def ring(samples):
-    """Every sample joined to the next; the last to the first."""
-    ahead = np.eye(samples)[np.r_[1:samples, 0]]
-    return ahead + ahead.T
-
-
-def solve(model, params, sources, hyper, steps=40, solver=None):
-    return js.solve(
-        model, params, sources, hyper, solver=solver or js.HALS(), max_steps=steps, tol=None
-    )
-
+from ..reference.rghctc import planted, ring, solve
 
 # Special cases.
 
@@ -224,142 +205,6 @@ def test_the_printed_shortcut_does_not_even_fit():
     assert (target.T @ basis).shape == (7, 2)
 
 
-# Errors.
-
-
-def corrupted(seed):
-    """Three groups of samples in two sources; a tenth of the first source's entries is noise."""
-    rng = np.random.default_rng(seed)
-    truth = np.repeat(np.arange(3), 20)
-    coef = 0.15 * rng.random((60, 3)) + np.eye(3)[truth] * rng.uniform(0.5, 1.5, (60, 1))
-    x, y = (rng.gamma(0.4, size=(m, 3)) @ coef.T for m in (40, 6))
-    y = y + 0.8 * y.mean() * rng.random(y.shape)
-    spoiled = rng.random(x.shape) < 0.1
-    return np.where(spoiled, rng.uniform(0, 6 * x.max(), x.shape), x), y, spoiled, truth
-
-
-def test_clusters_survive_planted_corruption_over_ten_seeds():
-    """Means over 10 seeds; the same model without errors, and NMF of the sources stacked.
-
-    NMF of the clean source alone, which nobody knows to be the clean one, has 0.88 here.
-    """
-    scores = {"robust": [], "plain": [], "nmf": []}
-    for seed in range(10):
-        x, y, _, truth = corrupted(seed)
-        key = jax.random.key(seed)
-        stacked = np.vstack([x / np.linalg.norm(x), y / np.linalg.norm(y)])
-        fits = {
-            "robust": (RGHCTC(3), (x, y), None),
-            "plain": (RGHCTC(3, robust=False), (x, y), None),
-            "nmf": (js.NMF(3), stacked, None),
-        }
-        for name, (model, sources, hyper) in fits.items():
-            params = js.fit(model, sources, key=key, hyper=hyper, max_steps=300).params
-            coef = params.coefs[0] if name == "nmf" else params.coef
-            labels = cluster_coefs(coef, 3, key=key, restarts=3)
-            scores[name].append(metrics.accuracy(truth, labels))
-    means = {name: np.mean(values) for name, values in scores.items()}
-    assert means["robust"] > 0.88, means
-    assert means["robust"] > means["plain"] + 0.1 and means["robust"] > means["nmf"] + 0.1, means
-
-
-def _thresholds(sources, level):
-    """Sparsity such that residuals above ``level`` of the root mean square are errors."""
-    return tuple(
-        2 * level * float(np.sqrt(np.mean(np.square(x)))) / float(np.sum(np.square(x)))
-        for x in sources
-    )
-
-
-def test_errors_are_found_where_they_were_planted():
-    x, y, spoiled, _ = corrupted(0)
-    hyper = {"sparsity": _thresholds((x, y), 0.2)}
-    params = js.fit(RGHCTC(3), (x, y), key=jax.random.key(0), hyper=hyper).params
-    size = np.abs(np.asarray(params.errors[0]))
-    # Noise below the threshold hides; the largest entries are noise.
-    largest = size > np.quantile(size, 0.95)
-    assert spoiled[largest].mean() > 0.95
-
-
-def sparse_pair(seed=0):
-    rng = np.random.default_rng(seed)
-    topics = np.kron(np.eye(3), np.ones((20, 1))) + 0.02
-    x = (topics @ np.kron(np.eye(3), np.ones((1, 16)))) * rng.uniform(0.8, 1.2, (60, 48))
-    x = np.where(x > 0.5, x, 0)
-    extra = (rng.random(x.shape) < 0.02) & (x == 0)
-    return scipy.sparse.csr_array(np.where(extra, 5.0, x)), extra
-
-
-def test_errors_of_a_sparse_source_are_its_spurious_entries():
-    x, extra = sparse_pair()
-    sources = js.as_sources(x)
-    model = RGHCTC(3)
-    result = js.fit(model, sources, key=jax.random.key(0))
-    assert result.params.errors == (None,)
-    (found,) = model.errors(result.params, sources, model.hyper(sources))
-    dense = found.to_scipy().toarray()
-    assert np.array_equal(dense > 1, extra)
-    np.testing.assert_array_equal(dense, found.T.to_scipy().toarray().T)
-
-
-def test_a_sparse_source_equals_a_dense_one_while_no_zero_is_an_error(x64):
-    x, _ = sparse_pair()
-    model = RGHCTC(3)
-    results = []
-    for given in (x, x.toarray()):
-        sources = js.as_sources(given)
-        params = model.init(jax.random.key(0), sources)
-        hyper = model.hyper(sources, sparsity=2 * 2.0 / float(np.sum(x.data**2)))
-        # Errors are stored for the dense source and begin at zero: start both at the best ones.
-        for block in range(2, len(jax.tree.leaves(params))):
-            best = model.closed_form(params, sources, hyper, block)
-            params = params._replace(errors=(best,))
-        results.append(solve(model, params, sources, hyper, steps=25))
-        if given is not x:
-            assert not np.any(np.asarray(results[-1].params.errors[0])[x.toarray() == 0])
-    # The sparse source renews its errors before every block, the dense one once per sweep.
-    np.testing.assert_allclose(results[0].objective, results[1].objective, rtol=1e-3)
-    for sources, result in zip((js.as_sources(x), js.as_sources(x.toarray())), results[::-1]):
-        hyper = model.hyper(sources, sparsity=2 * 2.0 / float(np.sum(x.data**2)))
-        params = result.params
-        if isinstance(sources[0], js.Sparse):
-            params = params._replace(errors=(None,))
-        else:
-            params = params._replace(errors=(jnp.zeros(x.shape),))
-            params = params._replace(errors=(model.closed_form(params, sources, hyper, 2),))
-        # The same factors have the same objective in both forms.
-        np.testing.assert_allclose(
-            model.objective(params, sources, hyper),
-            results[1 if params.errors[0] is None else 0].objective,
-            rtol=1e-9,
-        )
-
-
-def test_no_temporary_of_a_sparse_sources_dense_size_exists():
-    x = scipy.sparse.random_array((400, 300), density=0.01, rng=np.random.default_rng(0))
-    sources = js.as_sources(x)
-    model = RGHCTC(3)
-    hyper = model.hyper(sources, graphs=(graphs.neighbour_graph(x, 3, "cosine"),))
-    params = model.init(jax.random.key(0), sources)
-    solver = js.Accelerated()
-
-    def step(params):
-        state = solver.init(model, params, sources, hyper)
-        state, _ = solver.step(model, state, sources, hyper)
-        return state.params, model.objective(state.params, sources, hyper)
-
-    def sizes(jaxpr):
-        for equation in jaxpr.eqns:
-            yield from (v.aval.size for v in equation.outvars)
-            for value in equation.params.values():
-                for inner in value if isinstance(value, (tuple, list)) else (value,):
-                    inner = getattr(inner, "jaxpr", inner)
-                    if hasattr(inner, "eqns"):
-                        yield from sizes(inner)
-
-    assert max(sizes(jax.make_jaxpr(step)(params).jaxpr)) < 400 * 300 / 20
-
-
 # Odd data.
 
 
@@ -465,76 +310,3 @@ def test_a_sweep_over_strengths_equals_single_fits():
             tol=None,
         )
         np.testing.assert_allclose(grid.lane(lane).objective, alone.objective, rtol=1e-4)
-
-
-@pytest.mark.parametrize("sparse", [False, True])
-def test_projecting_the_training_samples_gives_their_coefs(sparse, x64):
-    x = np.where(planted()[0] > 0.2, planted()[0], 0)
-    x[0, 0] = 40.0  # an error, to be left out again
-    sources = js.as_sources(scipy.sparse.csr_array(x) if sparse else x)
-    model = RGHCTC(3)
-    hyper = model.hyper(sources, graphs=(graphs.neighbour_graph(x, 3),))
-    params = model.init(jax.random.key(0), sources)
-    found = solve(model, params, sources, hyper, steps=6000, solver=js.Accelerated()).params
-    again = js.project(model, found, sources[0], hyper=hyper)
-    # The multiplicative rule approaches its limit slowly, entries near zero last.
-    np.testing.assert_allclose(again, found.coef, atol=2e-3 * float(found.coef.max()))
-
-
-def test_projection_refuses_what_does_not_fit():
-    sources = js.as_sources(planted(), aligned="samples")
-    model = RGHCTC(2)
-    params = model.init(jax.random.key(0), sources)
-    with pytest.raises(ValueError, match="14 features but basis 1 has 10"):
-        js.project(model, params, sources[0], 1)
-    with pytest.raises(ValueError, match="index is 2"):
-        js.project(model, params, sources[0], 2)
-
-
-def test_projection_takes_a_dictionary_bounds_and_jit_and_either_precision():
-    x, y = planted()
-    model = RGHCTC(3)
-    params = js.fit(model, (x, y), key=jax.random.key(0), max_steps=20).params
-    whole = js.project(model, params, x)
-    np.testing.assert_allclose(
-        jax.jit(lambda source: js.project(model, params, source))(jnp.asarray(x, jnp.float32)),
-        whole,
-        rtol=1e-3,
-        atol=1e-4,
-    )
-    free = js.project(model, params, x, hyper={"sparsity": np.inf})
-    plain = js.project(RGHCTC(3, robust=False), params, x)
-    np.testing.assert_allclose(free, plain, rtol=1e-3, atol=1e-4)
-    with pytest.warns(UserWarning, match="not settled"):
-        js.project(model, params, x, max_sweeps=1)
-    with jax.enable_x64(True):
-        hyper = model.hyper(js.as_sources(x), graphs=(ring(x.shape[1]),), smoothness=0.001)
-        assert js.project(model, params, x, hyper=hyper).shape == (x.shape[1], 3)
-
-
-@pytest.mark.parametrize("smoothness", [0.02, 1.0, 100.0])
-def test_projection_on_a_strong_graph_is_the_minimum(smoothness, x64):
-    rng = np.random.default_rng(0)
-    basis, coef = rng.gamma(0.5, size=(14, 3)), rng.gamma(0.5, size=(40, 3))
-    source = basis @ coef.T * np.exp(0.3 * rng.standard_normal((14, 40)))
-    model = RGHCTC(3, robust=False)
-    params = Params((jnp.asarray(basis),), jnp.asarray(coef), (None,))
-    hyper = model.hyper(js.as_sources(source), graphs=(ring(40),), smoothness=smoothness)
-    found = np.asarray(js.project(model, params, source, hyper=hyper))
-    laplacian = 2 * np.eye(40) - ring(40)
-    weight = float(hyper.weights[0])
-    scale = weight * np.sum(basis**2, axis=0)
-
-    def value(flat):
-        c = flat.reshape(40, 3)
-        apart = source - basis @ c.T
-        return (
-            weight * np.sum(apart**2) + smoothness * np.sum(scale * c * (laplacian @ c)),
-            (2 * smoothness * scale * (laplacian @ c) - 2 * weight * apart.T @ basis).ravel(),
-        )
-
-    best = scipy.optimize.minimize(
-        value, np.ones(120), jac=True, method="L-BFGS-B", bounds=[(0, None)] * 120,
-        options={"maxiter": 20000, "maxfun": 50000, "ftol": 1e-15, "gtol": 1e-12},
-    )  # fmt: skip
-    assert value(found.ravel())[0] <= best.fun * (1 + 1e-4)
