@@ -152,7 +152,9 @@ def sweep_files(args):
         print(f"{args.output} is already finished; --force does it again.")
         return 0
     inputs = read_inputs(args)
-    as_sources(inputs.sources, aligned=model.aligned)
+    sources = as_sources(inputs.sources, aligned=model.aligned)
+    varied = {name: value for name, value in points[0].items() if not hasattr(model, name)}
+    named_hyper(model, sources, {**dict(args.set), **varied})
     begin_run(args.output, settings, force=args.force)
     _say(args, f"{len(points)} settings x {args.restarts} restarts: {inputs.summary()}")
     options = _options(args)

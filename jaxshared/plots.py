@@ -45,6 +45,10 @@ def convergence(histories, *, title="Convergence", every=1):
                 each = each[np.isfinite(each)]
                 axes.plot(every * np.arange(len(each)), each, label=name, **style)
                 name = None
+        low, high = axes.get_ylim()
+        if low > 0 and high < 3 * low:  # a log scale would repeat one number along the axis
+            axes.ticklabel_format(axis="y", useOffset=False)
+            return figure
         axes.set_yscale("log")
         axes.yaxis.set_major_formatter("{x:.3g}")
         low, high = axes.get_ylim()

@@ -52,6 +52,15 @@ def test_factor_plots_draw_every_component(fitted):
     assert [a.get_title("left") for a in terms.axes if a.get_title("left")] == list(found.labels)
 
 
+@pytest.mark.parametrize(("last", "scale"), [(1.97, "linear"), (0.02, "log")])
+def test_no_number_stands_twice_along_the_objective(last, scale):
+    figure = plots.convergence({"NMF": np.linspace(2.0, last, 9)})
+    figure.canvas.draw()
+    (axes,) = figure.axes
+    texts = [label.get_text() for label in axes.get_yticklabels() if label.get_text()]
+    assert axes.get_yscale() == scale and len(texts) > 1 and len(set(texts)) == len(texts)
+
+
 def test_a_cluster_table_counts_samples():
     figure = plots.cluster_table(["a", "a", "b"], [1, 1, 0])
     assert sorted(text.get_text() for text in figure.axes[0].texts) == ["0", "0", "1", "2"]
