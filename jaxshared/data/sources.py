@@ -12,8 +12,11 @@ import jax.numpy as jnp
 import numpy as np
 import scipy.sparse
 from jax.experimental import sparse as jax_sparse
+from jax.extend.core import Primitive
+from jax.interpreters import ad, batching, mlir
 
 from jaxshared.data.sparse import Sparse
+from jaxshared.transforms import multilinear, register
 
 __all__ = [
     "as_source",
@@ -50,8 +53,41 @@ def transposed_product(source, basis):
     r"""The product :math:`X^\top B`, which a dense source gives fastest along its rows."""
     if not isinstance(source, jax.Array):
         return source.T @ basis
+    dtype = jnp.result_type(source, basis)
+    return row_product_p.bind(source.astype(dtype), jnp.asarray(basis, dtype)).T
+
+
+# B^T X: a primitive, so that under vmap the lanes become columns of one wide basis.
+row_product_p = Primitive("row_product")
+
+
+def _row_product(source, basis):
     # A CPU makes B^T X 1.4 times as fast as X^T B; the barrier keeps XLA from turning it back.
-    return jax.lax.optimization_barrier(basis.T @ source).T
+    return jax.lax.optimization_barrier(basis.T @ source)
+
+
+row_product_p.def_impl(jax.jit(_row_product))
+row_product_p.def_abstract_eval(lambda *args: jax.make_jaxpr(_row_product)(*args).out_avals[0])
+mlir.register_lowering(row_product_p, mlir.lower_fun(_row_product, multiple_results=False))
+ad.defbilinear(
+    row_product_p,
+    lambda cotangent, source, basis: basis @ cotangent,
+    lambda cotangent, source, basis: source @ cotangent.T,
+)
+register(row_product_p, multilinear)
+
+
+def _batch(args, dims):
+    (source, basis), (of_source, of_basis) = args, dims
+    if of_source is not None:
+        return jax.vmap(lambda x, b: b.T @ x, in_axes=dims)(source, basis), 0
+    basis = jnp.moveaxis(basis, of_basis, 1)
+    features, lanes, columns = basis.shape
+    wide = row_product_p.bind(source, basis.reshape(features, lanes * columns))
+    return wide.reshape(lanes, columns, source.shape[1]), 0
+
+
+batching.primitive_batchers[row_product_p] = _batch
 
 
 def squared_error(source, basis, coef):

@@ -91,10 +91,25 @@ def test_the_transposed_product_works_under_jit_vmap_and_grad(kind):
     np.testing.assert_array_equal(neg, 0)
 
 
-def test_xla_does_not_turn_a_dense_transposed_product_back():
-    program = jax.jit(transposed_product).lower(jnp.ones((70, 90)), jnp.ones((70, 3))).compile()
-    products = [line for line in program.as_text().splitlines() if " dot(" in line]
-    assert len(products) == 1 and "f32[3,90]" in products[0].split(" dot(")[0]
+@pytest.mark.parametrize("lanes", [None, 1, 4])
+def test_xla_does_not_turn_a_dense_transposed_product_back(lanes):
+    """One product with all lanes side by side, along the features of both operands."""
+    product, basis = transposed_product, jnp.ones((70, 3))
+    if lanes:
+        product, basis = jax.vmap(product, (None, 0)), jnp.ones((lanes, 70, 3))
+    text = jax.jit(product).lower(jnp.ones((70, 90)), basis).compile().as_text()
+    products = [line for line in text.splitlines() if " dot(" in line]
+    assert len(products) == 1 and f"f32[{3 * (lanes or 1)},90]" in products[0].split(" dot(")[0]
+    assert "lhs_contracting_dims={0}, rhs_contracting_dims={0}" in products[0]
+
+
+def test_the_transposed_product_takes_batches_and_slopes_of_the_source_too():
+    left = jnp.asarray(RNG.random((4, 7, 3)), jnp.float32)
+    many = jnp.stack([MATRIX, 2 * MATRIX, MATRIX, MATRIX])
+    lanes = jax.vmap(jax.vmap(transposed_product, (None, 0)), (0, None))(many, left)
+    np.testing.assert_allclose(lanes[1], 2 * MATRIX.T @ left, rtol=1e-5)
+    slope = jax.grad(lambda x: jnp.sum(transposed_product(x, left[0]) ** 2))(many[0])
+    np.testing.assert_allclose(slope, 2 * left[0] @ left[0].T @ MATRIX, rtol=1e-5, atol=1e-6)
 
 
 def test_a_batch_of_sparse_matrices_works_too():
