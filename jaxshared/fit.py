@@ -79,11 +79,11 @@ def fit(
     result = _best(finish(model, loops, sources, hyper))
     if interrupted and result.status == Status.MAX_STEPS:
         result = result._replace(status=Status.INTERRUPTED)
-    _name_lost(model, result.params, jax.tree.map(lambda leaf: leaf[0], params))
+    warn_of_lost(model, result.params, jax.tree.map(lambda leaf: leaf[0], params))
     return result
 
 
-def _name_lost(model, params, start):
+def warn_of_lost(model, params, start=None):
     """Warn of components that were there at the start and explain nothing at the end."""
     lost = lost_components(model, params, start) if hasattr(params, "bases") else ()
     if lost:
@@ -133,9 +133,7 @@ def _check_hyper(model, hyper):
     if 2 in model.signed:
         return
     for path, leaf in jax.tree.leaves_with_path(hyper):
-        number = not isinstance(leaf, jax.core.Tracer) and not jnp.issubdtype(
-            jnp.result_type(leaf), jnp.integer
-        )
+        number = not isinstance(leaf, jax.core.Tracer) and not _is_index(leaf)
         if number and not np.all(np.asarray(leaf) >= 0):
             name = jax.tree_util.keystr(path).lstrip(".")
             raise ValueError(f"{name} is {leaf}: hyper-parameters are numbers from 0 up.")
@@ -143,8 +141,11 @@ def _check_hyper(model, hyper):
 
 def _cast(value, dtype):
     """Numbers in the sources' type; indices, as in a graph, stay whole."""
-    index = jnp.issubdtype(jnp.result_type(value), jnp.integer) and jnp.ndim(value)
-    return jnp.asarray(value) if index else jnp.asarray(value, dtype)
+    return jnp.asarray(value) if _is_index(value) else jnp.asarray(value, dtype)
+
+
+def _is_index(value):
+    return jnp.issubdtype(jnp.result_type(value), jnp.integer) and jnp.ndim(value) > 0
 
 
 def check_key(key):

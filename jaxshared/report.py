@@ -207,7 +207,7 @@ def sweep_sections(grid, *, title="Sweep"):
     """The table of a sweep and, for every axis of numbers, the objective against it."""
     rows = grid.table() if hasattr(grid, "table") else list(grid)
     columns = tuple(rows[0])
-    fixed = {"restart", "objective", "num_steps", "violation", "status"}
+    fixed = {"restart", "objective", "num_steps", "violation", "lost", "status"}
     axes = [name for name in columns if name not in fixed]
     items = [_axis_figure(rows, name, axes) for name in axes if _numbers(rows, name)]
     cells = tuple(tuple(row[name] for name in columns) for row in rows)

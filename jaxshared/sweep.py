@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
+import operator
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -19,8 +20,17 @@ from tqdm.auto import tqdm
 
 from jaxshared.base import Model, Result, Status, check_gradient, whole_number
 from jaxshared.data.sources import as_sources
-from jaxshared.fit import check_key, checked_solver, pick_lane, prepare, restart_keys, starts
+from jaxshared.fit import (
+    check_key,
+    checked_solver,
+    pick_lane,
+    prepare,
+    restart_keys,
+    starts,
+    warn_of_lost,
+)
 from jaxshared.solve import solve
+from jaxshared.uses.factors import lost_components
 
 __all__ = ["Sweep", "sweep"]
 
@@ -52,6 +62,7 @@ class Sweep:
             name: np.asarray(getattr(self.results, name))
             for name in ("objective", "num_steps", "violation")
         }
+        columns["lost"] = self._lost_counts()
         rows = []
         for lane in range(len(self)):
             row = dict(self.settings[lane // self.restarts], restart=lane % self.restarts)
@@ -59,6 +70,16 @@ class Sweep:
             row["status"] = Status(int(self.results.status[lane])).name
             rows.append(row)
         return rows
+
+    def _lost_counts(self):
+        """Per lane: how many components of its own model explain nothing."""
+        params = jax.device_get(self.results.params)
+        if not hasattr(params, "bases"):
+            return np.zeros(len(self), int)
+        absent = [np.sum(~np.asarray(self.padded.active(each.ranks))) for each in self.models]
+        lanes = [jax.tree.map(operator.itemgetter(at), params) for at in range(len(self))]
+        gone = [len(lost_components(self.padded, lane)) for lane in lanes]
+        return np.array(gone) - np.repeat(absent, self.restarts)
 
     def lane(self, number):
         """The Result of one lane, with the factors of its own, unpadded model."""
@@ -78,7 +99,10 @@ class Sweep:
         Objectives of different ranks or strengths are different quantities: name the setting to
         compare restarts only, or choose between settings with :mod:`jaxshared.selection`.
         """
-        return self.lane(self.best_lane(**where))
+        number = self.best_lane(**where)
+        result = self.lane(number)
+        warn_of_lost(self.models[number // self.restarts], result.params)
+        return result
 
     def best_lane(self, **where):
         """The number of that lane."""

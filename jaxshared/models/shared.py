@@ -218,7 +218,10 @@ class SharedNMF(SharedBasis):
     def __post_init__(self):
         given = self.sharing.items() if isinstance(self.sharing, Mapping) else self.sharing
         try:
-            pairs = tuple((tuple(sorted(s)), operator.index(rank)) for s, rank in given)
+            pairs = tuple(
+                (tuple(sorted(operator.index(i) for i in s)), operator.index(rank))
+                for s, rank in given
+            )
         except TypeError as error:
             raise ValueError(
                 f"sharing is {self.sharing!r}: map tuples of source indices to whole numbers, for "
@@ -264,11 +267,11 @@ def check_sharing(pairs):
 
 
 def _side_by_side(sources):
-    """Sources of equal norm next to each other, and what each was multiplied by."""
+    """Sources of norm one next to each other, and what each was multiplied by."""
     if len(sources) == 1:
         return sources[0], (1.0,)
     norms = [float(jnp.sqrt(squared_norm(source))) for source in sources]
-    scales = [norms[0] / norm if norm * norms[0] > 0 else 1.0 for norm in norms]
+    scales = [1 / norm if norm > 0 else 1.0 for norm in norms]
     if not any(isinstance(source, Sparse) for source in sources):
         return jnp.concatenate([c * x for c, x in zip(scales, sources)], axis=1), scales
     matrices = [scipy.sparse.csr_array(host(x)) for x in sources]

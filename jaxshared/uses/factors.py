@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 
 import jax.numpy as jnp
 import numpy as np
@@ -87,17 +88,16 @@ def factors(model, result, sources=None, *, vocabulary=None, names=None, top=10)
     """
     params = getattr(result, "params", result)
     parts = _parts(model, params)
-    count = 1 + max(i for members, _, _ in parts for i in members)
-    names = tuple(names) if names is not None else tuple(f"source {i}" for i in range(count))
-    if len(names) != count:
-        raise ValueError(f"{len(names)} names came for {count} sources: pass one per source.")
+    names = _source_names(parts, names)
     features = {basis.shape[0] for _, basis, _ in parts}
     if vocabulary is not None and features != {len(vocabulary)}:
         raise ValueError(
             f"the vocabulary has {len(vocabulary)} terms but the bases have {sorted(features)} "
             f"features: pass one term per feature."
         )
-    set_names = [_set_name(members, names) for members, _, _ in parts]
+    if isinstance(vocabulary, Mapping):  # from terms to their places
+        vocabulary = sorted(vocabulary, key=vocabulary.get)
+    set_names = _set_names(parts, names)
     if len(set(set_names)) < len(set_names):
         raise ValueError(
             f"the bases would be called {', '.join(set_names)}: give the sources names that differ "
@@ -109,7 +109,7 @@ def factors(model, result, sources=None, *, vocabulary=None, names=None, top=10)
         labels=labels,
         bases=bases,
         terms=tuple(_top_terms(c, vocabulary, top) for b in bases.values() for c in b.T),
-        energy=_energy(parts, sources, count),
+        energy=_energy(parts, sources, len(names)),
         coherence=_coherence(list(bases.values())),
         lost=tuple(label for label, gone in zip(labels, _lost(model, params)) if gone),
         source_names=names,
@@ -128,14 +128,13 @@ def lost_components(model, params, start=None, *, names=None):
     ('source 0 1',)
     """
     parts = _parts(model, params)
-    count = 1 + max(i for members, _, _ in parts for i in members)
-    names = tuple(f"source {i}" for i in range(count)) if names is None else names
     gone = _lost(model, params)
     if start is not None:
         gone = gone & ~_lost(model, start)
+    set_names = _set_names(parts, _source_names(parts, names))
     labels = [
-        f"{_set_name(members, names)} {r}"
-        for members, basis, _ in parts
+        f"{name} {r}"
+        for name, (_, basis, _) in zip(set_names, parts)
         for r in range(basis.shape[1])
     ]
     # A component with columns in several bases goes by the first of them.
@@ -152,10 +151,23 @@ def _parts(model, params):
     return tuple(((i,), basis, {i: coefs[i % len(coefs)]}) for i, basis in enumerate(params.bases))
 
 
-def _set_name(members, names):
-    if len(members) == len(names) > 1:
-        return "shared"
-    return " + ".join(names[i] for i in members)
+def _source_names(parts, names):
+    count = 1 + max(i for members, _, _ in parts for i in members)
+    names = tuple(f"source {i}" for i in range(count)) if names is None else tuple(map(str, names))
+    if len(names) != count:
+        raise ValueError(f"{len(names)} names came for {count} sources: pass one per source.")
+    return names
+
+
+def _set_names(parts, names):
+    """One per basis, by its sources; the first of two with the same sources is "shared"."""
+    sets = [members for members, _, _ in parts]
+    return [
+        "shared"
+        if len(members) == len(names) > 1 or members in sets[at + 1 :]
+        else " + ".join(names[i] for i in members)
+        for at, members in enumerate(sets)
+    ]
 
 
 def _unit(basis):
@@ -187,6 +199,11 @@ def _energy(parts, sources, count):
         own = [(end, b, h[i]) for end, (_, b, h) in zip(ends, parts) if i in h]
         basis = jnp.concatenate([b for _, b, _ in own], axis=1)
         coef = jnp.concatenate([h for _, _, h in own], axis=1)
+        if source.shape != (basis.shape[0], coef.shape[0]):
+            raise ValueError(
+                f"sources[{i}] has shape {source.shape} but its factors are for "
+                f"{(basis.shape[0], coef.shape[0])}: pass the sources of the fit, in its order."
+            )
         shares = 2 * jnp.sum(basis * (source @ coef), 0) - jnp.sum(
             (basis.T @ basis) * (coef.T @ coef), 0
         )

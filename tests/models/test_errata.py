@@ -121,6 +121,13 @@ def test_jsnmf_5_normalising_without_rescaling(problem):
     same = gupta.objective(X, Y, *gupta.normalise(*factors, rescale=True))
     np.testing.assert_allclose(same, before, rtol=1e-10)
 
+    # In every iteration, as printed: up at once, and not back in twice as many steps.
+    values = []
+    for _ in range(40):
+        factors = gupta.normalise(*gupta.jsnmf_step(X, Y, *factors), rescale=False)
+        values.append(gupta.objective(X, Y, *factors))
+    assert values[0] > 2 * before and min(values) > 2 * before
+
 
 def test_jsnmf_6_a_constant_in_the_denominator():
     # delta = 1e-9 (footnote 2): on small numbers it is all that is left of the denominator.
@@ -232,6 +239,15 @@ def test_rjsnmf_5_loop_condition():
     # "while (r < Maxiter) or (C > epsilon)": a cost that stays above epsilon never ends.
     def goes_on(r, C, most=100, epsilon=1e-3):
         return (r < most) or (epsilon < C)
+
+    # Algorithm 2: "while (t < Maxiter) or (||Fh - q|| >= epsilon)", for a query outside the span.
+    rng = np.random.default_rng(0)
+    F, q, h, t = rng.random((9, 2)), rng.random(9), np.ones(2), 0
+    while goes_on(t, np.linalg.norm(F @ h - q)) and t < 3000:
+        h, t = h * (F.T @ q) / (F.T @ F @ h), t + 1
+    assert t == 3000  # thirty times Maxiter, though h has long been at its minimum
+    best = np.linalg.norm(F @ scipy.optimize.nnls(F, q)[0] - q)
+    np.testing.assert_allclose(np.linalg.norm(F @ h - q), best, rtol=1e-6)
 
     X, Y, _ = gupta.planted(0, 20, (9, 12), (2, 2, 2), noise=1.0)
     factors = gupta.start(0, 20, (9, 12), (2, 2, 2))

@@ -181,3 +181,8 @@ def test_three_sources_are_pushed_apart_too():
             if one != other:
                 assert factors(model, tight).largest_coherence(one, other) < 0.1
     assert factors(model, loose).largest_coherence("source 0", "source 1") > 0.1
+
+
+def test_the_default_strength_is_the_papers():
+    x = jnp.ones((3, 2))
+    assert float(RJSNMF(1, (1, 1)).hyper((x, x)).coherence) == 100.0

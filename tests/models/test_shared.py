@@ -188,6 +188,43 @@ def test_an_nndsvd_start_explains_every_source(x64):
         assert model.objective(params, sources, hyper) < random
 
 
+@pytest.mark.parametrize("model", [js.JSNMF(2, (1, 1)), js.INMF(2)], ids=name)
+def test_an_nndsvd_start_does_not_mind_the_units_of_each_source(model, pair):
+    found = [
+        js.fit(model, (a * pair[0], pair[1] / a), key=KEY, init="nndsvd", max_steps=30).objective
+        for a in (1.0, 2.0**40, 2.0**-40)
+    ]
+    np.testing.assert_allclose(found, found[0], rtol=1e-4)
+
+
+def test_set_members_are_whole_numbers_of_any_kind(pair, tmp_path):
+    model = js.SharedNMF({tuple(members): 2 for members in np.array([[0, 1]])})
+    js.save(tmp_path / "fit.npz", js.fit(model, pair, key=KEY, max_steps=5), model)
+    for members in ((0.0, 1.0), ("news", "blogs")):
+        with pytest.raises(ValueError, match="map tuples of source indices"):
+            js.SharedNMF({members: 2})
+
+
+def test_sixteen_degrees_of_sharing_are_one_program(pair, x64):
+    traces = []
+
+    class Counting(js.Multiplicative):
+        def step(self, *args):
+            traces.append(1)
+            return super().step(*args)
+
+    options = {"restarts": 8, "max_steps": 15, "tol": 0.0}
+    grid = js.sweep(
+        js.JSNMF(0, (2, 3)), pair, key=KEY, shared=range(16), solver=Counting(), **options
+    )
+    assert len(traces) == 1 and grid.objective.shape == (16, 8)
+    for shared in (0, 7, 15):
+        alone = js.fit(
+            js.JSNMF(shared, (2, 3)), pair, key=KEY, solver=js.Multiplicative(), **options
+        )
+        np.testing.assert_allclose(grid.best(shared=shared).objective, alone.objective, rtol=1e-9)
+
+
 def test_nndsvd_of_one_set_is_plain_nndsvd_and_sparse_equals_dense(x64, pair):
     sources = js.as_sources(pair)
     ours = js.NMF(3).init(KEY, sources[:1], method="nndsvd")

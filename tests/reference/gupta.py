@@ -89,7 +89,7 @@ def printed_eq8(X, Y, W, U, V, H, L, alpha, beta, gamma):
 
 
 def normalise(W, U, V, H, L, rescale):
-    """Step 7 of both algorithms; ``rescale`` gives the norms to H and L, which no paper says."""
+    """Step 7 of both algorithms; ``rescale`` gives the norms to H and L, as NMF does in section 2."""
     (W, nw), (U, nu), (V, nv) = ((B / n, n) for B in (W, U, V) for n in [np.linalg.norm(B, axis=0)])
     if rescale:
         H = H * np.concatenate([nw, nu])[:, None]

@@ -106,3 +106,50 @@ def test_a_departure_of_zero_is_no_lost_component(pair):
     assert lost_components(model, quiet) == ()
     gone = params._replace(bases=tuple(b.at[:, 1].set(0) for b in params.bases))
     assert lost_components(model, gone) == ("shared 1",)
+
+
+def test_each_energy_and_cosine_is_the_one_of_its_component(pair):
+    model = js.JSNMF(2, (1, 2))
+    params = js.fit(model, pair, key=KEY, max_steps=20).params
+    found = factors(model, params, pair)
+    w, u, v = (np.asarray(basis, float) for basis in params.bases)
+    columns = np.hstack([w, u, v])
+    units = columns / np.linalg.norm(columns, axis=0)
+    np.testing.assert_allclose(found.coherence, units.T @ units, atol=1e-6)
+    for i, (x, own, at) in enumerate(zip(pair, ([w, u], [w, v]), ([0, 1, 2], [0, 1, 3, 4]))):
+        basis, coef = np.hstack(own), np.asarray(params.coefs[i], float)
+        for r, row in enumerate(at):
+            term = np.outer(basis[:, r], coef[:, r])
+            share = np.sum((2 * x - basis @ coef.T) * term) / np.sum(x**2)
+            np.testing.assert_allclose(found.energy[row, i], share, atol=1e-5)
+
+
+def test_a_fit_and_a_sweep_say_which_components_are_lost(pair):
+    sources = pair[0], np.zeros_like(pair[1])
+    model = js.JSNMF(1, (1, 2))
+    with pytest.warns(
+        UserWarning, match="2 of 4 components explain nothing: source 1 0, source 1 1"
+    ):
+        js.fit(model, sources, key=KEY, max_steps=20)
+    grid = js.sweep(model, sources, key=KEY, shared=[0, 1], restarts=2, max_steps=20)
+    assert [row["lost"] for row in grid.table()] == [2] * 4  # absent ones do not count
+    with pytest.warns(UserWarning, match="2 of 3 components explain nothing"):
+        grid.best(shared=0)
+    rows = js.sweep(js.INMF(2), pair, key=KEY, rank=[1, 2], max_steps=20).table()
+    assert [row["lost"] for row in rows] == [0, 0]
+
+
+def test_what_is_not_from_the_fit_is_refused_or_understood(pair):
+    model, one = js.JSNMF(1, (1, 1)), js.INMF(2)
+    result = js.fit(model, pair, key=KEY, max_steps=20)
+    with pytest.raises(ValueError, match=r"sources\[0\] has shape \(12, 7\).*in its order"):
+        factors(model, result, pair[::-1])
+    places = {f"term {11 - i}": 11 - i for i in range(12)}  # as a vectoriser has them
+    listed = [f"term {i}" for i in range(12)]
+    terms = [factors(model, result, vocabulary=words).terms for words in (places, listed)]
+    assert terms[0] == terms[1]
+    assert factors(model, result, names=[1, 2]).labels == ("shared 0", "1 0", "2 0")
+    with pytest.raises(ValueError, match="1 names came for 2 sources"):
+        lost_components(model, result.params, names=["a"])
+    alone = js.fit(one, pair[0], key=KEY, max_steps=20)
+    assert list(factors(one, alone, pair[0]).bases) == ["shared", "source 0"]
