@@ -55,16 +55,12 @@ def numpy_sweep(sources, weights, bases, coefs):
 
 
 def stepper(model, solver):
-    """``steps`` sweeps as one program, mapped over one lane of factors as in a fit."""
+    """``steps`` sweeps as one program, as in a fit without restarts."""
 
     def run(params, sources, hyper, steps):
-        def lane(params):
-            state = solver.init(model, params, sources, hyper)
-            step = lambda _, state: solver.step(model, state, sources, hyper)[0]
-            return jax.lax.fori_loop(0, steps, step, state).params
-
-        lanes = jax.vmap(lane)(jax.tree.map(lambda leaf: leaf[None], params))
-        return jax.tree.map(lambda leaf: leaf[0], lanes)
+        state = solver.init(model, params, sources, hyper)
+        step = lambda _, state: solver.step(model, state, sources, hyper)[0]
+        return jax.lax.fori_loop(0, steps, step, state).params
 
     return run
 

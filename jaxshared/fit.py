@@ -13,7 +13,7 @@ from tqdm.auto import tqdm
 
 from jaxshared.base import Constraint, Result, Status, whole_number
 from jaxshared.data.sources import as_sources
-from jaxshared.solve import CHECK_EVERY, advance, begin, finish
+from jaxshared.solve import CHECK_EVERY, advance, begin, finish, over_lanes
 from jaxshared.solvers import Accelerated
 from jaxshared.uses.factors import lost_components
 
@@ -186,7 +186,7 @@ def _begin(model, params, sources, hyper, solver, max_steps, check_every):
     def one(params):
         return begin(model, params, sources, hyper, solver, max_steps, check_every)
 
-    return jax.vmap(one)(params)
+    return over_lanes(one, params)
 
 
 def check_params(model, params, sources):

@@ -23,7 +23,7 @@ from tqdm.auto import tqdm
 from jaxshared.base import Status
 from jaxshared.fit import pick_lane, prepare, restart_keys, starts
 from jaxshared.report import write_text
-from jaxshared.solve import CHECK_EVERY, advance, begin, finish
+from jaxshared.solve import CHECK_EVERY, advance, begin, finish, over_lanes
 from jaxshared.solvers import Accelerated
 
 __all__ = [
@@ -162,7 +162,7 @@ def fit_durably(model, sources, *, seed, folder, options, hyper=None, progress=T
 
 @functools.partial(jax.jit, static_argnums=(0, 1, 2))
 def _begin(model, solver, max_steps, params, sources, hyper):
-    return jax.vmap(lambda p: begin(model, p, sources, hyper, solver, max_steps))(params)
+    return over_lanes(lambda p: begin(model, p, sources, hyper, solver, max_steps), params)
 
 
 def _drive(step, loops, rest, max_steps, path, progress):
