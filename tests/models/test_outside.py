@@ -26,10 +26,10 @@ def peer(variable, script, **arrays):
     return found
 
 
-def test_two_sources_are_fitted_as_well_as_by_cmfrec():
+def test_two_sources_are_fitted_as_well_as_by_cmfrec(x64):
     X, Y, _ = gupta.planted(0, 60, (45, 50), (3, 2, 3), noise=0.5)
     weights = np.array([1 / np.sum(X**2), 1 / np.sum(Y**2)])
-    _, theirs = peer(
+    _, theirs, a, b, c = peer(
         "JAXSHARED_CMFREC",
         CMFREC,
         x=X,
@@ -37,8 +37,17 @@ def test_two_sources_are_fitted_as_well_as_by_cmfrec():
         ranks=np.array([3, 2, 3]),
         weights=weights / weights.max(),
     )
-    ours = js.fit(js.JSNMF(3, (2, 3)), (X, Y), key=KEY, restarts=5)
+    model, sources = js.JSNMF(3, (2, 3)), js.as_sources((X, Y))
+    ours = js.fit(model, sources, key=KEY, restarts=5)
     assert ours.objective < 1.05 * theirs
+    # Its factors as ours: columns of the features stand as (own of Y, shared, own of X) there.
+    a, b, c = (np.array(factor) for factor in (a, b, c))
+    bases, coefs = (a[:, 3:6], a[:, 6:], a[:, :3]), (b, np.hstack([c[:, 3:], c[:, :3]]))
+    params = js.Params(bases, coefs)
+    same = model.objective(params, sources, model.hyper(sources))
+    np.testing.assert_allclose(same, theirs, rtol=1e-6)
+    onwards = js.fit(model, sources, key=KEY, init=params, solver=js.Multiplicative())
+    assert onwards.objective <= same
 
 
 def test_integrative_nmf_reaches_what_pyliger_reaches():
