@@ -136,6 +136,35 @@ def sparse():
     yield from sweep_rows(matrices, "sparse", "SciPy in Gram order", "ours, dense")
 
 
+def parts():
+    """The products that a sweep is made of, one by one, beside NumPy's and SciPy's."""
+    rng = np.random.default_rng(0)
+    x, sparse = rng.random((FEATURES, SAMPLES[0]), np.float32), tags(rng, SAMPLES[0])
+    rank = SHARED + SPECIFIC[0]
+    b, h = (rng.random((n, rank), np.float32) for n in x.shape)
+    g = h.T @ h
+    product = lambda a, b: a @ b
+    cases = (
+        ("X H", product, product, (x, h)),
+        ("X^T B as stored", lambda x, b: x.T @ b, lambda x, b: x.T @ b, (x, b)),
+        ("X^T B by rows", transposed_product, lambda x, b: x.T @ b, (x, b)),
+        ("sparse X H", product, product, (sparse, h)),
+        ("sparse X^T B", transposed_product, lambda x, b: x.T @ b, (sparse, b)),
+        ("H^T H", lambda h: h.T @ h, lambda h: h.T @ h, (h,)),
+        ("H G", product, product, (h, g)),
+    )
+    for name, ours, theirs, args in cases:
+        sources = [js.as_source(a) for a in args]
+        program, _ = compiled(ours, *sources)
+        seconds = best_of(lambda: program(*sources), 30)  # noqa: B023
+        peer = best_of(lambda: theirs(*args), 30)  # noqa: B023
+        size = 2 * rank * (args[0].nnz if scipy.sparse.issparse(args[0]) else args[0].size)
+        note = f"{size / seconds / 1e9:.0f} and {size / peer / 1e9:.0f} GFLOP/s"
+        yield Row(
+            f"{name}, 3740 x 14113, rank {rank}", "XLA", seconds, "NumPy / SciPy", peer, note=note
+        )
+
+
 def growth():
     """Time of one sweep as samples, and as non-zeros, grow; the exponent of a power law."""
     rng = np.random.default_rng(0)
@@ -331,7 +360,7 @@ def cmfrec():
     )
 
 
-WORKLOADS = {f.__name__: f for f in (dense, sparse, growth, lanes, inmf, cmfrec)}
+WORKLOADS = {f.__name__: f for f in (dense, sparse, parts, growth, lanes, inmf, cmfrec)}
 
 
 def rows():

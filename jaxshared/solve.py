@@ -16,7 +16,7 @@ import jax.numpy as jnp
 from jaxshared.base import Result, Status, check_gradient
 from jaxshared.solvers import Accelerated, violation
 
-__all__ = ["Loop", "advance", "begin", "finish", "solve"]
+__all__ = ["Loop", "advance", "begin", "finish", "over_lanes", "solve"]
 
 CHECK_EVERY = 10
 
