@@ -1,12 +1,17 @@
 """What the paper prints, and why it cannot be meant: one test per entry of docs/errata/jsbmf.md."""
 
+import itertools
+
 import jax
 import numpy as np
 import pytest
 
 from jaxshared import boolean
 from jaxshared.base import Params
+from jaxshared.boolean.closed import closed_itemsets
 from jaxshared.boolean.description import Counts, bits, count, elias_delta
+
+from tests.reference import printed
 
 
 def one_factor(x, basis, coef):
@@ -76,3 +81,82 @@ def test_a_density_takes_log_n_bits_as_printed():
         length = bits(counts, n, [n])
         assert length.bases == (pytest.approx(np.log2(n)),)
     assert np.log2(151) - np.log2(150) < 0.01
+
+
+def test_the_methods_differ_by_more_than_fifteen_per_cent():
+    apart = {
+        (name, ranks): max(errors) / min(errors) - 1
+        for name, rows in printed.BOOLEAN.items()
+        for ranks, errors, _ in rows
+    }
+    assert max(apart, key=apart.get) == ("Tags", (4, 16, 16))
+    assert max(apart.values()) == pytest.approx(0.33, abs=0.005)
+    assert apart["DBLP", (8, 4, 16)] == pytest.approx(0.25, abs=0.005)
+    assert sum(value > 0.155 for value in apart.values()) == 2
+
+
+def test_shared_asso_is_denser_than_dominated_in_nine_of_thirteen_rows():
+    densities = [density for rows in printed.BOOLEAN.values() for _, _, density in rows]
+    signs = [np.sign(shared - dominated) for dominated, shared, _ in densities]
+    assert [signs.count(sign) for sign in (1, 0, -1)] == [9, 1, 3]
+
+
+def test_dblp_keeps_its_totals_too():
+    totals = {
+        name: [{(k + p, k + q)} for (k, p, q), _, _ in (rows[0], rows[-1])]
+        for name, rows in printed.BOOLEAN.items()
+    }
+    assert all(first == last for first, last in totals.values())  # "except the DBLP data"
+    assert totals["DBLP"][0] == {(12, 24)}
+
+
+def all_tiles(x):
+    """Every tile of ones, as masks over the cells: rows that have all of a set of columns."""
+    for size in range(1, x.shape[1] + 1):
+        for columns in itertools.combinations(range(x.shape[1]), size):
+            rows = np.flatnonzero(x[:, columns].all(axis=1))
+            for number in range(1, len(rows) + 1):
+                for some in itertools.combinations(rows, number):
+                    mask = np.zeros(x.shape, bool)
+                    mask[np.ix_(some, columns)] = True
+                    yield mask
+
+
+def greedy_cover(tiles, rank):
+    """Covered cells after each of ``rank`` greedy choices."""
+    covered = np.zeros(tiles.shape[1:], bool)
+    for _ in range(rank):
+        gains = (tiles & ~covered).sum(axis=(1, 2))
+        covered = covered | tiles[np.argmax(gains)]
+        yield covered
+
+
+def closed_tiles(x, **options):
+    rows, columns = closed_itemsets(x, **options).unpack()
+    return rows[:, :, None] & columns[:, None, :]
+
+
+def test_closed_itemsets_keep_the_bound_of_the_greedy_cover():
+    # Every tile lies in a closed one, so no greedy choice among all tiles gains more than the best
+    # closed one does: the bound of the greedy cover, e / (e - 1), is that of closed tiles as well.
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        x = rng.random((4, 4)) < 0.7
+        tiles, closed = np.stack(list(all_tiles(x))), closed_tiles(x)
+        covered = np.zeros(x.shape, bool)
+        for after in greedy_cover(closed, 3):
+            assert (after & ~covered).sum() == (tiles & ~covered).sum(axis=(1, 2)).max()
+            covered = after
+        pairs = (tiles[:, None] | tiles[None]).sum(axis=(2, 3))
+        *_, two = greedy_cover(closed, 2)
+        assert two.sum() >= (1 - 1 / np.e) * pairs.max()
+
+
+def test_a_minimum_support_loses_the_bound():
+    # One feature that n samples have, and one sample that two features have: with a support of two
+    # features the tile of n cells is not mined, and what is left covers 2 of n + 1.
+    for n in (4, 40):
+        x = np.zeros((2, n), bool)
+        x[0] = x[1, 0] = True
+        (best,), (found,) = (greedy_cover(closed_tiles(x, min_support=s), 1) for s in (1, 2))
+        assert (best.sum(), found.sum()) == (n, 2)
