@@ -10,7 +10,6 @@ from jaxshared import boolean
 from jaxshared.base import Params
 from jaxshared.boolean.closed import closed_itemsets
 from jaxshared.boolean.description import Counts, bits, count, elias_delta
-
 from tests.reference import printed
 
 

@@ -1,6 +1,6 @@
-"""Every entry of docs/errata.md for Gupta et al. 2010 and 2013: the printed rule runs and fails.
+"""Rules printed by Gupta et al. 2010 and 2013 (docs/errata/jsnmf.md, rjsnmf.md) run and fail.
 
-Names of tests are the names of the entries there.
+Numbers in the names are those of the entries; the other entries are in tests/test_errata_figures.py.
 """
 
 import warnings
