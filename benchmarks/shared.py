@@ -23,7 +23,7 @@ import scipy.sparse
 
 import jaxshared as js
 from benchmarks import Row, best_of, compiled, peak_mib, show
-from jaxshared.data.sources import transposed_product
+from jaxshared.data.products import transposed_product
 
 FEATURES, SAMPLES = 3740, (14113, 7493)
 SHARED, SPECIFIC = 37, (19, 25)

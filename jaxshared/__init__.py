@@ -3,10 +3,24 @@
 Names in the order in which data flows through them; start with :func:`fit`.
 """
 
-from jaxshared.base import Constraint, Model, Params, Quadratic, Result, Status
+from jaxshared.base import Constraint, Model, Move, Params, Quadratic, Result, Status
 from jaxshared.data import datasets, graph, synthetic, text
 from jaxshared.data.sources import as_source, as_sources
 from jaxshared.data.sparse import Sparse
+from jaxshared.data.seen import missing, observed, weighted
+from jaxshared.losses import KL, Beta, Loss, Squared
+from jaxshared.penalties import (
+    L1,
+    L2,
+    Agreement,
+    Coherence,
+    Custom,
+    Departure,
+    Hoyer,
+    Penalty,
+    Smoothness,
+)
+from jaxshared.terms import Factorisation, Term, beside, own, summed
 from jaxshared.models.colnmf import ColNMF
 from jaxshared.models.concatnmf import ConcatNMF
 from jaxshared.models.inmf import INMF

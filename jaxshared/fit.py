@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from tqdm.auto import tqdm
 
-from jaxshared.base import Constraint, Result, Status, whole_number
+from jaxshared.base import Constraint, Result, Status, references, whole_number
 from jaxshared.data.sources import as_sources
 from jaxshared.solve import CHECK_EVERY, advance, begin, finish, over_lanes
 from jaxshared.solvers import Accelerated
@@ -44,12 +44,15 @@ def fit(
     tol=1e-5,
     progress=False,
     init="random",
+    frozen=None,
     callback=None,
 ):
     """The best of ``restarts`` fits of ``model`` to ``sources``, as a :class:`Result`.
 
     ``hyper``: a dictionary of changes to the defaults, or what ``model.hyper`` returned.
-    ``init``: a method of ``model.init``, or given factors to start from.
+    ``init``: a method of ``model.init``, or given factors to start from, None for those to be drawn.
+    ``frozen``: blocks that stay where ``init`` has them, by name: ``"bases"``, ``("bases[0]", "coefs")``,
+    or ``{"bases[0]": [0, 1]}`` for single columns.
     ``tol``: see :func:`solve`; a model with a search of its own, such as JSBMF, ends by itself.
     ``callback``: called after every chunk of steps with the best Result so far; return True to stop.
     Ctrl-C also stops, and returns the best so far with status INTERRUPTED.
@@ -63,14 +66,15 @@ def fit(
     check_key(key)
     restarts = whole_number(restarts, "restarts")
     max_steps = whole_number(max_steps, "max_steps")
-    if hasattr(model, "fit"):  # a model that is not fitted by steps of a solver
+    if model.searches:  # a model that is not fitted by steps of a solver
         unused = dict(solver=solver, callback=callback, init=None if init == "random" else init)
         for name in (name for name, value in unused.items() if value is not None):
             raise ValueError(f"{type(model).__name__} has no use for {name}: leave it out.")
         options = dict(restarts=restarts, max_steps=max_steps, progress=progress)
-        return model.fit(sources, key=key, hyper=hyper, **options)
+        return model.search(sources, key=key, hyper=hyper, **options)
     solver = checked_solver(solver, tol)
     sources, hyper = prepare(model, sources, hyper)
+    model = freeze(model, sources, init, frozen)
     params = starts(model, sources, restart_keys(key, restarts), init)
     loops = _begin(model, params, sources, hyper, solver, max_steps, CHECK_EVERY)
     loops, interrupted = _drive(
@@ -85,7 +89,7 @@ def fit(
 
 def warn_of_lost(model, params, start=None):
     """Warn of components that were there at the start and explain nothing at the end."""
-    lost = lost_components(model, params, start) if hasattr(params, "bases") else ()
+    lost = lost_components(model, params, start)
     if lost:
         warnings.warn(
             f"{len(lost)} of {sum(model.ranks)} components explain nothing: {', '.join(lost)}. Lower "
@@ -106,6 +110,7 @@ def checked_solver(solver, tol):
 def prepare(model, sources, hyper):
     """Checked sources and the hyper-parameters that belong to them."""
     sources = as_sources(sources, aligned=model.aligned, num_sources=model.num_sources)
+    model.check_sources(sources)
     if hyper is None or isinstance(hyper, dict):
         hyper = named_hyper(model, sources, hyper or {})
     _check_hyper(model, hyper)
@@ -136,7 +141,7 @@ def _check_hyper(model, hyper):
         number = not isinstance(leaf, jax.core.Tracer) and not _is_index(leaf)
         if number and not np.all(np.asarray(leaf) >= 0):
             name = jax.tree_util.keystr(path).lstrip(".")
-            raise ValueError(f"{name} is {leaf}: hyper-parameters are numbers from 0 up.")
+            raise ValueError(f"{name} is {leaf}: it must be finite and 0 or more.")
 
 
 def _cast(value, dtype):
@@ -161,11 +166,62 @@ def restart_keys(key, restarts):
     return [key] + [jax.random.fold_in(key, number) for number in range(1, restarts)]
 
 
+def freeze(model, sources, init, frozen):
+    """The model with the named blocks, or columns of them, held where they start.
+
+    >>> import jaxshared as js
+    >>> x = jnp.ones((3, 4))
+    >>> given = js.NMF(2).init(jax.random.key(0), (x,))
+    >>> freeze(js.NMF(2), (x,), given, {"bases[0]": [1]}).frozen
+    ((0, (1,)),)
+    """
+    if frozen is None:
+        return model
+    if isinstance(init, str):
+        raise ValueError(
+            f"frozen is {frozen!r} but init is {init!r}: give the factors that stay as init=params, with "
+            f"None for those to be drawn."
+        )
+    names = {frozen: True} if isinstance(frozen, str) else frozen
+    names = names if isinstance(names, dict) else dict.fromkeys(names, True)
+    wanted = jax.eval_shape(lambda key: model.init(key, sources), jax.random.key(0))
+    refs, held = references(wanted), {}
+    for name, columns in names.items():
+        blocks = [
+            b for b, (f, i) in enumerate(refs) if name in (f, f if i is None else f"{f}[{i}]")
+        ]
+        if not blocks:
+            known = [f if i is None else f"{f}[{i}]" for f, i in refs]
+            raise ValueError(f"frozen names {name!r}: the blocks are {', '.join(known)}.")
+        for block in blocks:
+            rank = jax.tree.leaves(wanted)[block].shape[1]
+            held[block] = _frozen_columns(columns, rank, name)
+    return model.replace(frozen=tuple(sorted(held.items(), key=lambda item: item[0])))
+
+
+def _frozen_columns(columns, rank, name):
+    if columns is True or columns is None:
+        return None
+    mask = np.asarray(columns)
+    if mask.dtype == bool and mask.shape == (rank,):
+        return tuple(int(r) for r in np.flatnonzero(mask))
+    if mask.ndim != 1 or mask.dtype.kind not in "iu" or not np.all((mask >= 0) & (mask < rank)):
+        raise ValueError(
+            f"frozen[{name!r}] is {columns!r}: pass True, numbers of columns below {rank}, or a mask."
+        )
+    return tuple(int(r) for r in mask)
+
+
 def starts(model, sources, keys, init):
     """Starting factors for every key, stacked."""
     if not isinstance(init, str):
-        params = check_params(model, init, sources)
-        return jax.tree.map(lambda leaf: jnp.stack([leaf] * len(keys)), params)
+        gaps = any(leaf is None for leaf in jax.tree.leaves(init, is_leaf=lambda x: x is None))
+        lanes = [
+            check_params(model, _filled(model, init, sources, key) if gaps else init, sources)
+            for key in (keys if gaps else keys[:1])
+        ]
+        lanes = lanes if gaps else lanes * len(keys)
+        return jax.tree.map(lambda *leaves: jnp.stack(leaves), *lanes)
     if init == "random":
         return _random_starts(model, sources, jnp.stack(keys))
     if init not in model.inits:
@@ -174,6 +230,14 @@ def starts(model, sources, keys, init):
         )
     lanes = [model.init(key, sources, method=init) for key in keys]
     return jax.tree.map(lambda *leaves: jnp.stack(leaves), *lanes)
+
+
+def _filled(model, params, sources, key):
+    """Given factors, and random ones where there is None."""
+    drawn = model.init(key, sources)
+    return jax.tree.map(
+        lambda own, other: other if own is None else own, params, drawn, is_leaf=lambda x: x is None
+    )
 
 
 @functools.partial(jax.jit, static_argnums=0)

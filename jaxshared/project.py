@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import functools
+import warnings
 
 import jax
 import jax.numpy as jnp
 
-from jaxshared.base import check_gradient
+from jaxshared.base import Move, check_gradient, put
 from jaxshared.data.sources import as_source
-from jaxshared.fit import named_hyper
-from jaxshared.solvers.blocks import put
-from jaxshared.solvers.hals import column_sweeps
+from jaxshared.solvers.hals import column_passes
+from jaxshared.solvers.multiplicative import checked_rule
+from jaxshared.solvers.nnls import nonnegative_minimum
 
 __all__ = ["project"]
+
+# Projected coefs that a step would still move by more than this share are worth a warning.
+UNSETTLED = 0.01
 
 
 def project(model, params, source, index=0, *, hyper=None, tol=None, max_sweeps=None):
@@ -32,31 +36,54 @@ def project(model, params, source, index=0, *, hyper=None, tol=None, max_sweeps=
     """
     check_gradient(model)
     source = as_source(source)
-    if hasattr(model, "project"):
-        return model.project(params, source, index, hyper, tol=tol, max_sweeps=max_sweeps)
-    if not 0 <= index < len(params.coefs):
-        raise ValueError(f"index is {index} but the model has {len(params.coefs)} sources.")
-    features = jax.tree.leaves(params.bases)[0].shape[0]
-    if source.shape[0] != features:
-        raise ValueError(
-            f"source has {source.shape[0]} features but the bases have {features}: use the features of "
-            f"the fit, in its order."
-        )
+    count = model.count_sources(params)
+    if not 0 <= index < count:
+        raise ValueError(f"index is {index} but the model has {count} sources.")
     params = jax.tree.map(lambda leaf: jnp.asarray(leaf, source.dtype), params)
-    if hyper is None or isinstance(hyper, dict):
-        hyper = named_hyper(model, (source,) * len(params.coefs), hyper or {})
-    tol = float(jnp.finfo(source.dtype).eps) if tol is None else tol
-    max_sweeps = 2000 if max_sweeps is None else max_sweeps
-    return _project(model, params, source, hyper, index, tol, max_sweeps)
+    basis = model.basis_of(params, index)
+    if source.shape[0] != basis.shape[0]:
+        raise ValueError(
+            f"source has {source.shape[0]} features but basis {index} has {basis.shape[0]}: use the features "
+            f"of the fit, in its order."
+        )
+    stage = model.projection(params, source, index, hyper)
+    eps = float(jnp.finfo(source.dtype).eps)
+    tol = (32 * eps if stage.coupled else eps) if tol is None else tol
+    max_sweeps = (10_000 if stage.coupled else 2000) if max_sweeps is None else max_sweeps
+    if stage.coupled:
+        return _settled(
+            *_represent(stage.model, stage.params, source, stage.hyper, tol, max_sweeps)
+        )
+    return _project(stage.model, stage.params, source, stage.hyper, tol, max_sweeps)
 
 
-@functools.partial(jax.jit, static_argnums=(0, 4))
-def _project(model, params, source, hyper, index, tol, max_sweeps):
-    block = len(jax.tree.leaves(params.bases)) + index
-    rank = params.coefs[index].shape[1]
-    start = jnp.zeros((source.shape[1], rank), source.dtype)
-    sources = (source,) * len(params.coefs)
-    quadratic = model.quadratic(put(params, block, start), sources, hyper, block)
+def _settled(coef, left):
+    if not isinstance(left, jax.core.Tracer) and left > UNSETTLED:
+        warnings.warn(
+            f"the coefs are not settled: a step still moves them by {float(left):.1%}. Raise "
+            f"max_sweeps, lower the smoothness, or use double precision.",
+            stacklevel=3,
+        )
+    return coef
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _project(model, params, source, hyper, tol, max_sweeps):
+    """Coefs by passes over the columns, or by multiplicative moves where the loss is not squared."""
+    sources = (source,)
+    start = params.coefs[0]
+    block = len(jax.tree.leaves(params)) - 1
+    quadratic = model.moves(params, sources)[block] is Move.QUADRATIC
+    exact = quadratic and model.term_loss.exact(source)
+    problem = model.quadratic(params, sources, hyper, block) if exact else None
+
+    def better(coef):
+        if exact:
+            return column_passes(problem, coef, 10)
+        at = put(params, block, coef)
+        if quadratic:
+            return column_passes(model.quadratic(at, sources, hyper, block), coef, 1)
+        return checked_rule(model, at, sources, hyper)(at, block)
 
     def running(carry):
         _, change, count = carry
@@ -64,10 +91,44 @@ def _project(model, params, source, hyper, index, tol, max_sweeps):
 
     def more(carry):
         coef, _, count = carry
-        new = column_sweeps(quadratic, coef, 10)
+        new = jax.lax.fori_loop(0, 1 if exact else 10, lambda _, z: better(z), coef)
         # Each sample by its own scale: a faint one must be as right as a strong one.
         size = jnp.maximum(jnp.max(new, axis=1, initial=0), jnp.finfo(new.dtype).tiny)
         change = jnp.max(jnp.abs(new - coef), axis=1, initial=0) / size
         return new, jnp.max(change), count + 10
 
     return jax.lax.while_loop(running, more, (start, jnp.array(jnp.inf, source.dtype), 0))[0]
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _represent(model, params, source, hyper, tol, max_steps):
+    """Coefs whose samples are coupled by a graph, errors included: one convex problem for all of them."""
+    (basis,) = params.bases
+    # Columns of one scale keep the problem well conditioned.
+    scale = jnp.linalg.norm(basis, axis=0)
+    basis = basis / jnp.where(scale > 0, scale, 1)
+
+    def at(coef):
+        here = params._replace(bases=(basis,), coef=coef)
+        for block, move in enumerate(model.moves(here, (source,))):
+            if move is Move.CLOSED_FORM:
+                here = put(here, block, model.closed_form(here, (source,), hyper, block))
+        return model.quadratic(here, (source,), hyper, 1)
+
+    def gradient(coef):
+        pos, neg = at(coef).halves(coef)
+        return pos - neg
+
+    start = jnp.zeros((source.shape[1], basis.shape[1]), basis.dtype)
+    here = at(start)
+    # The bound for the Gram matrix is its spectral norm: errors only flatten the objective.
+    fit = jnp.linalg.norm(here.gram, 2)
+    curvature = fit + here.curvature
+    # A strong graph makes steps small; they must not pass for the end.
+    tiny = jnp.finfo(start.dtype).tiny
+    tol = jnp.maximum(tol * fit / jnp.maximum(curvature, tiny), jnp.finfo(start.dtype).eps)
+    coef = nonnegative_minimum(gradient, curvature, start, tol=tol, max_steps=max_steps)
+    ahead = jnp.maximum(coef - gradient(coef) / jnp.maximum(fit, tiny), 0)
+    flat = jnp.abs(jnp.mean(ahead - coef, axis=0))  # what all samples together would still move
+    left = jnp.max(flat, initial=0) / jnp.maximum(jnp.max(coef, initial=0), tiny)
+    return jnp.where(scale > 0, coef / jnp.where(scale > 0, scale, 1), 0), left

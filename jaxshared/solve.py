@@ -19,6 +19,9 @@ from jaxshared.solvers import Accelerated, violation
 __all__ = ["Loop", "advance", "begin", "finish", "over_lanes", "solve"]
 
 CHECK_EVERY = 10
+# A fit whose factors a small step down the gradient would still move by so much has not converged,
+# even where its objective no longer changes.
+STALLED = 0.25
 
 
 class Loop(NamedTuple):
@@ -152,13 +155,15 @@ def _checked(model, loop, state, count, sources, hyper, tol, check_every):
 
 
 def _finish(model, loop, sources, hyper):
+    left = violation(model, loop.kept, sources, hyper)
+    stuck = (loop.status == Status.CONVERGED) & ~(left <= STALLED)
     return Result(
         params=loop.kept,
         objective=loop.objective,
         history=loop.history,
         num_steps=loop.num_steps,
-        status=loop.status,
-        violation=violation(model, loop.kept, sources, hyper),
+        status=jnp.where(stuck, Status.STALLED, loop.status).astype(jnp.int32),
+        violation=left,
     )
 
 

@@ -9,11 +9,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxshared.base import Constraint, check_gradient
+from jaxshared.base import Constraint, Move, check_gradient, put
 from jaxshared.data.sources import as_sources
 from jaxshared.fit import check_key, prepare
 from jaxshared.solvers import Multiplicative, violation
-from jaxshared.solvers.blocks import put
 
 __all__ = ["Check", "Report", "verify"]
 
@@ -102,16 +101,16 @@ def _block_checks(model, params, sources, hyper, key):
         jax.tree_util.keystr(path).lstrip(".") for path, _ in jax.tree.leaves_with_path(params)
     ]
     trees = [map(np.asarray, jax.tree.leaves(tree)) for tree in (pos, neg, gradient, *derived)]
+    moves = model.moves(params, sources)
     for block, (path, p, n, g, dp, dn) in enumerate(zip(paths, *trees)):
         if not p.size:
             continue
-        best = model.closed_form(params, sources, hyper, block)
-        if best is not None:
+        if moves[block] is Move.CLOSED_FORM:
+            best = model.closed_form(params, sources, hyper, block)
             rise = _closed_form_gain(model, params, sources, hyper, block, best, key)
             checks.append(Check(path, "closed form: gain by moving off it", rise, TOLERANCE))
-        excess = _excess_curvature(model.quadratic(params, sources, hyper, block), p, key)
-        if excess is not None:
-            checks.append(Check(path, "curvature above its bound", excess, TOLERANCE))
+        if moves[block] is Move.QUADRATIC:
+            checks += _problem_checks(model, params, sources, hyper, block, path, p - n, key)
         scale = float(dp.max() + dn.max()) or 1.0
         checks += [
             Check(path, "pos against split_grad", _largest(p - dp) / scale, TOLERANCE),
@@ -141,10 +140,21 @@ def _closed_form_gain(model, params, sources, hyper, block, best, key):
     return max(gains) / max(abs(at_best), np.finfo(float).tiny)
 
 
+def _problem_checks(model, params, sources, hyper, block, path, gradient, key):
+    """The block problem has the gradient of the objective, and keeps to its curvature bound."""
+    problem = model.quadratic(params, sources, hyper, block)
+    pos, neg = (np.asarray(half) for half in problem.halves(jax.tree.leaves(params)[block]))
+    scale = float(pos.max() + neg.max()) or 1.0
+    apart = _largest(pos - neg - gradient) / scale
+    checks = [Check(path, "block problem against grad", apart, TOLERANCE)]
+    if problem.couple is not None:
+        excess = _excess_curvature(problem, gradient, key)
+        checks.append(Check(path, "curvature above its bound", excess, TOLERANCE))
+    return checks
+
+
 def _excess_curvature(quadratic, like, key):
     """By how much the part that mixes rows exceeds the bound it was given, relative to the bound."""
-    if quadratic is None or quadratic.couple is None:
-        return None
 
     def coupled(z):
         pos, neg = (0 if half is None else half for half in quadratic.couple(z))

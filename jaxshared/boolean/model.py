@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxshared.base import Result, Status, whole_number
+from jaxshared.base import Model, Result, Status, whole_number
 from jaxshared.boolean.asso import check_thresholds
 from jaxshared.boolean.closed import MAX_SETS, MAX_WORK
 from jaxshared.boolean.joint import METHODS, solve_joint
@@ -37,7 +37,7 @@ class Hyper(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True)
-class JSBMF:
+class JSBMF(Model):
     """A Boolean basis of rank ``shared`` for all sources and one of rank ``specific[i]`` for each.
 
     ``method``: "dominated", "shared_asso" or "concat_asso" (which chooses the ranks itself and only
@@ -59,6 +59,7 @@ class JSBMF:
     miner: str = "bitset"
 
     aligned = "features"
+    searches = True
 
     def __post_init__(self):
         object.__setattr__(self, "shared", whole_number(self.shared, "shared", 0))
@@ -119,6 +120,10 @@ class JSBMF:
             status=Status.CONVERGED if found.stable else Status.MAX_STEPS,
             violation=jnp.asarray(last / max(float(history[0]), 1.0), jnp.float32),
         )
+
+    def search(self, sources, **options):
+        """What :func:`jaxshared.fit` calls."""
+        return self.fit(sources, **options)
 
     def _solve(self, sources, hyper, max_steps):
         options = {}

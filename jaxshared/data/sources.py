@@ -1,8 +1,6 @@
-"""Sources: what a model may be given, checked once, and the few things a model does with them.
+"""The boundary: what a source may be given as, checked once.
 
-A source is a (features, samples) matrix: a plain JAX array, or a :class:`Sparse`. Models only write
-``x @ coef``, :func:`transposed_product`, :func:`squared_norm` and :func:`squared_error`, the same for
-both kinds.
+Behind it a source is a JAX array, a :class:`Sparse`, or a :class:`Weighted`.
 """
 
 from __future__ import annotations
@@ -12,138 +10,22 @@ import jax.numpy as jnp
 import numpy as np
 import scipy.sparse
 from jax.experimental import sparse as jax_sparse
-from jax.extend.core import Primitive
-from jax.interpreters import ad, batching, mlir
 
 from jaxshared.data.sparse import Sparse
-from jaxshared.transforms import multilinear, register
+from jaxshared.data.weighted import Weighted
 
-__all__ = [
-    "as_source",
-    "as_sources",
-    "gram_change",
-    "gram_error",
-    "host",
-    "num_entries",
-    "squared_error",
-    "squared_norm",
-    "total",
-    "transposed_product",
-]
-
-# A dense residual is formed this many entries at a time (but some rows at least): it stays in the
-# cache, and no second copy of a source exists.
-CHUNK = 2**16
-ROWS = 32
-
-
-def squared_norm(source):
-    r"""Sum of squares :math:`\|X\|_F^2`."""
-    values = source.data if isinstance(source, Sparse) else source
-    values = jnp.ravel(values)
-    return jnp.vdot(values, values)
-
-
-def total(source):
-    """Sum of all entries."""
-    return jnp.sum(source.data if isinstance(source, Sparse) else source)
-
-
-def transposed_product(source, basis):
-    r"""The product :math:`X^\top B`, which a dense source gives fastest along its rows."""
-    if not isinstance(source, jax.Array):
-        return source.T @ basis
-    dtype = jnp.result_type(source, basis)
-    return row_product_p.bind(source.astype(dtype), jnp.asarray(basis, dtype)).T
-
-
-# B^T X: a primitive, so that under vmap the lanes become columns of one wide basis.
-row_product_p = Primitive("row_product")
-
-
-def _row_product(source, basis):
-    # A CPU makes B^T X 1.4 times as fast as X^T B; the barrier keeps XLA from turning it back.
-    return jax.lax.optimization_barrier(basis.T @ source)
-
-
-row_product_p.def_impl(jax.jit(_row_product))
-row_product_p.def_abstract_eval(lambda *args: jax.make_jaxpr(_row_product)(*args).out_avals[0])
-mlir.register_lowering(row_product_p, mlir.lower_fun(_row_product, multiple_results=False))
-ad.defbilinear(
-    row_product_p,
-    lambda cotangent, source, basis: basis @ cotangent,
-    lambda cotangent, source, basis: source @ cotangent.T,
-)
-register(row_product_p, multilinear)
-
-
-def _batch(args, dims):
-    (source, basis), (of_source, of_basis) = args, dims
-    if of_source is not None:
-        return jax.vmap(lambda x, b: b.T @ x, in_axes=dims)(source, basis), 0
-    basis = jnp.moveaxis(basis, of_basis, 1)
-    features, lanes, columns = basis.shape
-    wide = row_product_p.bind(source, basis.reshape(features, lanes * columns))
-    return wide.reshape(lanes, columns, source.shape[1]), 0
-
-
-batching.primitive_batchers[row_product_p] = _batch
-
-
-def squared_error(source, basis, coef):
-    r"""Squared error :math:`\|X - B H^\top\|_F^2` without a second matrix of the source's size.
-
-    A dense source is subtracted block by block, so that an exact fit has error zero. A sparse one goes
-    through :math:`\|X\|^2 - 2\langle B, XH\rangle + \langle B^\top B, H^\top H\rangle`, whose rounding
-    error is relative to :math:`\|X\|^2`.
-
-    >>> b, h = jnp.ones((3, 1)), jnp.arange(4.0)[:, None]
-    >>> float(squared_error(b @ h.T, b, h))
-    0.0
-    """
-    if isinstance(source, Sparse):
-        return gram_error(source, basis, coef)
-    rows, columns = source.shape
-    step = max(ROWS, CHUNK // columns)
-    if rows <= step:
-        return jnp.sum((source - basis @ coef.T) ** 2)
-
-    @jax.checkpoint
-    def chunk(start):
-        part = jax.lax.dynamic_slice_in_dim(source, start, step)
-        return jnp.sum((part - jax.lax.dynamic_slice_in_dim(basis, start, step) @ coef.T) ** 2)
-
-    whole = rows // step * step
-    _, errors = jax.lax.scan(
-        lambda _, start: (None, chunk(start)), None, jnp.arange(0, whole, step)
-    )
-    rest = jnp.sum((source[whole:] - basis[whole:] @ coef.T) ** 2)
-    return jnp.sum(errors) + rest
-
-
-def gram_error(source, basis, coef):
-    """:func:`squared_error` from small Gram matrices and one product with the source."""
-    return squared_norm(source) + gram_change(source, basis, coef)
-
-
-def gram_change(source, basis, coef):
-    """By how much the factors change the squared error of the source from its squared norm."""
-    cross = jnp.sum(coef * transposed_product(source, basis))
-    return jnp.sum((basis.T @ basis) * (coef.T @ coef)) - 2 * cross
+__all__ = ["as_source", "as_sources", "check_structure", "dense_values", "host"]
 
 
 def host(source):
     """Any source as a NumPy array or a scipy.sparse matrix; nothing is checked."""
     if isinstance(source, jax_sparse.JAXSparse):
         source = as_source(source)
+    if isinstance(source, Weighted):
+        source = source.values
     if isinstance(source, Sparse):
         return source.to_scipy()
     return source if scipy.sparse.issparse(source) else np.asarray(source)
-
-
-def num_entries(source):
-    """How many numbers a source holds: all of a dense one, the stored ones of a sparse one."""
-    return source.nnz if isinstance(source, Sparse) else source.size
 
 
 def as_sources(sources, *, aligned="features", num_sources=None):
@@ -188,12 +70,15 @@ def as_source(source, name="source"):
         raise ValueError(
             f"{name} has shape {source.shape}: it needs at least one feature and one sample."
         )
+    if isinstance(source, Weighted):
+        return source  # made, and checked, by js.missing, js.weighted or js.observed
     values = source.data if isinstance(source, Sparse) else source
-    if isinstance(values, jax.core.Tracer):
+    if isinstance(values, jax.core.Tracer) or not values.size:
         return source  # values are unknown under jit: the caller has checked, or accepts the status
-    low, high, norm = (float(v) for v in _range(values)) if values.size else (0.0, 0.0, 0.0)
-    if not (low >= 0 and np.isfinite(high)):
+    bad, high, norm = _range(values)
+    if bool(bad):
         raise ValueError(_complaint(source, name))
+    high, norm = float(high), float(norm)
     tiny = float(jnp.finfo(values.dtype).tiny)
     if high > 0 and not (tiny / 1e-8 < norm < 1e-8 / tiny):
         raise ValueError(
@@ -205,29 +90,102 @@ def as_source(source, name="source"):
 
 @jax.jit
 def _range(values):
-    return jnp.min(values), jnp.max(values), jnp.vdot(jnp.ravel(values), jnp.ravel(values))
+    # XLA's min and max lose a NaN in arrays of 4,096 entries and more: ask for it by name.
+    bad = ~jnp.all(jnp.isfinite(values) & (values >= 0))
+    return bad, jnp.max(values), jnp.vdot(jnp.ravel(values), jnp.ravel(values))
+
+
+def dense_values(source, name="source"):
+    """Any matrix as one dense float array, NaN and all: nothing but its type and shape is checked."""
+    if isinstance(source, np.ma.MaskedArray):
+        source = source.astype(np.result_type(source.dtype, np.float32)).filled(np.nan)
+    converted = _convert(source, name)
+    if isinstance(converted, Weighted):
+        raise TypeError(f"{name} has entry weights already.")
+    return (
+        jnp.asarray(converted.to_scipy().toarray()) if isinstance(converted, Sparse) else converted
+    )
+
+
+def check_structure(matrix, name="source"):
+    """A scipy.sparse matrix whose indices lie inside it, or a ValueError: compiled code trusts them."""
+    if matrix.format in ("csr", "csc", "bsr"):
+        indptr, indices = matrix.indptr, matrix.indices
+        count = len(indptr) - 1
+        if (
+            len(indptr) < 1
+            or indptr[0] != 0
+            or indptr[-1] > len(indices)
+            or (np.diff(indptr) < 0).any()
+        ):
+            raise ValueError(
+                f"{name} is a damaged {matrix.format} matrix: its indptr must rise from 0 to at most the "
+                f"number of stored values ({len(indices)})."
+            )
+        block = matrix.blocksize if matrix.format == "bsr" else (1, 1)
+        across = 0 if matrix.format == "csc" else 1
+        limit = matrix.shape[across] // block[across]
+        wanted = matrix.shape[1 - across] // block[1 - across]
+        if count != wanted:
+            raise ValueError(
+                f"{name} is a damaged {matrix.format} matrix: indptr has {count + 1} entries."
+            )
+        axes = [(indices, limit)]
+    elif matrix.format == "coo":
+        axes = list(zip(matrix.coords, matrix.shape))
+    else:
+        return
+    for places, limit in axes:
+        outside = (places < 0) | (places >= limit)
+        if outside.any():
+            at = int(np.argmax(outside))
+            raise ValueError(
+                f"{name} stores an entry at index {places[at]} of an axis of size {limit} (stored value "
+                f"number {at}): the matrix is damaged."
+            )
 
 
 def _convert(source, name):
-    """To a JAX array or a Sparse, without a look at the values."""
-    if isinstance(source, Sparse):
+    """To a JAX array, a Sparse or a Weighted, without a look at the values."""
+    if isinstance(source, Sparse | Weighted):
         return source
     if isinstance(source, jax_sparse.BCOO | jax_sparse.BCSR):
-        coo = source.to_bcoo() if isinstance(source, jax_sparse.BCSR) else source
-        if coo.n_batch or coo.n_dense or len(coo.shape) != 2:
-            raise TypeError(f"{name} is a batched {type(source).__name__}: pass one plain matrix.")
-        at = np.asarray(coo.indices).T
-        inside = (at < np.array(coo.shape)[:, None]).all(0)  # BCOO pads with indices out of bounds
-        parts = (np.asarray(coo.data)[inside], at[:, inside])
-        source = scipy.sparse.coo_array(parts, shape=coo.shape)
+        source = _from_jax_sparse(source, name)
+    if isinstance(source, np.ma.MaskedArray):
+        if np.ma.is_masked(source):
+            raise ValueError(
+                f"{name} is a masked array with {int(np.ma.count_masked(source))} masked entries: pass "
+                f"js.missing({name}), which takes them as not seen."
+            )
+        source = source.data
     if hasattr(source, "columns") and hasattr(source, "to_numpy"):  # a DataFrame
         source = source.sparse.to_coo() if hasattr(source, "sparse") else source.to_numpy()
     if scipy.sparse.issparse(source):
         if source.dtype.kind not in "biuf":
             raise TypeError(f"{name} has dtype {source.dtype}: pass real numbers.")
+        if source.ndim != 2:
+            raise ValueError(
+                f"{name} has shape {source.shape}: a source is a (features, samples) matrix."
+            )
+        source = source.tocsr() if source.format in ("dok", "lil", "dia") else source
+        check_structure(source, name)
         converted = Sparse.from_scipy(source)
         _check_not_vanished(source.data, converted.data, name)
         return converted
+    return _dense(source, name)
+
+
+def _from_jax_sparse(source, name):
+    coo = source.to_bcoo() if isinstance(source, jax_sparse.BCSR) else source
+    if coo.n_batch or coo.n_dense or len(coo.shape) != 2:
+        raise TypeError(f"{name} is a batched {type(source).__name__}: pass one plain matrix.")
+    at = np.asarray(coo.indices).T
+    inside = (at < np.array(coo.shape)[:, None]).all(0)  # BCOO pads with indices out of bounds
+    parts = (np.asarray(coo.data)[inside], at[:, inside])
+    return scipy.sparse.coo_array(parts, shape=coo.shape)
+
+
+def _dense(source, name):
     try:
         array = source if isinstance(source, jax.Array) else np.asarray(source)
         real = jnp.issubdtype(array.dtype, jnp.integer) or jnp.issubdtype(array.dtype, jnp.floating)
@@ -244,11 +202,12 @@ def _convert(source, name):
             + (" Reshape one sample with x[:, None]." if array.ndim == 1 else "")
         )
     # Half precision cannot hold sums of squares; integers and booleans become real numbers.
-    dtype = jnp.promote_types(array.dtype, jnp.float32)
+    dtype = jax.dtypes.canonicalize_dtype(jnp.promote_types(array.dtype, jnp.float32))
+    if isinstance(array, jax.Array):
+        return array.astype(dtype)
     with np.errstate(over="ignore"):  # what does not fit is reported as infinite below
-        converted = jnp.asarray(array, dtype=jax.dtypes.canonicalize_dtype(dtype))
-    if not isinstance(array, jax.Array):
-        _check_not_vanished(array, converted, name)
+        converted = jnp.asarray(array.astype(dtype))  # also from another byte order
+    _check_not_vanished(array, converted, name)
     return converted
 
 
@@ -267,10 +226,10 @@ def _complaint(source, name):
         coo = source.to_scipy().tocoo()
         values, at = coo.data, np.stack(coo.coords, 1)
     else:
-        values = np.asarray(source)
-        at = None
+        values, at = np.asarray(source), None
     for bad, what, advice in (
-        (~np.isfinite(values), "non-finite", "fill or drop missing values, and rescale huge ones"),
+        (np.isnan(values), "NaN", "pass js.missing(x) where NaN means not seen, or fill them"),
+        (np.isinf(values), "infinite", "rescale or drop them"),
         (values < 0, "negative", "factorisation needs non-negative data"),
     ):
         count = int(bad.sum())

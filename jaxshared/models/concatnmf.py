@@ -1,8 +1,7 @@
 r"""ConcatNMF: NMF of the views stacked on each other, a baseline of Liu et al. (2013).
 
-.. math:: f = w \left\| \begin{bmatrix} X_1 \\ \vdots \end{bmatrix}
-              - \begin{bmatrix} U_1 \\ \vdots \end{bmatrix} V^\top \right\|_F^2, \qquad
-              w = 1 / \textstyle\sum_v \|X_v\|_F^2 \text{ by default}
+.. math:: f = w\, loss\left( \begin{bmatrix} X_1 \\ \vdots \end{bmatrix},\;
+              \begin{bmatrix} U_1 \\ \vdots \end{bmatrix} V^\top \right)
 
 It is ColNMF with the same weight for every view, so the views are never copied into one matrix,
 and sparse and dense ones may stand together.
@@ -19,7 +18,7 @@ from jaxshared.models.colnmf import ColNMF
 __all__ = ["ConcatNMF"]
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, repr=False)
 class ConcatNMF(ColNMF):
     """NMF of the stacked features; ``bases`` are its basis, cut where the views meet.
 
@@ -28,6 +27,7 @@ class ConcatNMF(ColNMF):
     [0.0303, 0.0303]
     """
 
-    def _default_weights(self, norms):
-        whole = sum(norms)
-        return (jnp.where(whole > 0, 1 / jnp.where(whole > 0, whole, 1), 1),) * len(norms)
+    def default_weights(self, sizes):
+        """One over the size of all views together, for each."""
+        whole = sum(sizes)
+        return (jnp.where(whole > 0, 1 / jnp.where(whole > 0, whole, 1), 1),) * len(sizes)

@@ -1,10 +1,10 @@
 r"""JSNMF (Gupta et al. 2010): sources that share some basis columns and own the others.
 
-.. math:: f = \sum_i w_i \|X_i - [W\; U_i] H_i^\top\|_F^2
+.. math:: f = \sum_i w_i\, loss(X_i,\; [W\; U_i] H_i^\top)
 
 In the paper's letters, for two sources: bases W, U, V and coefs H, L (transposed here: all factors
-are tall). Its objective is this one times :math:`\|X\|^2 / 2`. With ``shared=0`` it is one NMF per
-source.
+are tall). Its objective is this one, with squared error, times :math:`\|X\|^2 / 2`. With ``shared=0`` it
+is one NMF per source.
 """
 
 from __future__ import annotations
@@ -12,12 +12,13 @@ from __future__ import annotations
 import dataclasses
 import operator
 
-from jaxshared.models.shared import SharedBasis, check_sharing
+from jaxshared.data.sharing import check_sharing
+from jaxshared.models.shared import SharedBasis
 
 __all__ = ["JSNMF"]
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, repr=False)
 class JSNMF(SharedBasis):
     """One basis of rank ``shared`` for all sources and one of rank ``specific[i]`` for each.
 
@@ -43,6 +44,7 @@ class JSNMF(SharedBasis):
                 f"source use NMF(rank)."
             )
         check_sharing(self.sharing)
+        super().__post_init__()
 
     @property
     def sharing(self):

@@ -6,9 +6,8 @@ change; the blocks after it see the extrapolated value:
 .. math:: z^+ = \text{improve}(\hat z), \qquad \hat z^+ = P(z^+ + \beta (z^+ - z))
 
 The step is taken only if the objective did not rise. Otherwise the state falls back to the last point
-taken, without momentum, from where the next step is a plain one: monotone, and so taken, where all blocks
-are quadratic, and judged like any other where they are not. So no fit ends above where it began. The
-objective needed for that comes almost free from the products already made.
+taken, without momentum, from where the next step is a plain one: it never rises, and so is taken. So no fit
+ends above where it began. The objective needed for that comes almost free from the products already made.
 """
 
 from __future__ import annotations
@@ -19,11 +18,12 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxshared.base import Info, Model, whole_number
-from jaxshared.data.sources import num_entries
-from jaxshared.solvers.blocks import restore, sweep
-from jaxshared.solvers.hals import column_sweeps, separable
-from jaxshared.solvers.multiplicative import check_no_free_block, multiplied
+from jaxshared.base import Info, Move
+from jaxshared.checks import whole_number
+from jaxshared.data.products import num_entries
+from jaxshared.solvers.blocks import restore, round_of
+from jaxshared.solvers.hals import column_passes, separable
+from jaxshared.solvers.multiplicative import check_no_free_block, checked_rule, multiplied
 
 __all__ = ["Accelerated", "AcceleratedState"]
 
@@ -57,7 +57,7 @@ class Accelerated:
 
     def __post_init__(self):
         if self.sweeps is not None:
-            whole_number(self.sweeps, "sweeps")
+            object.__setattr__(self, "sweeps", whole_number(self.sweeps, "sweeps"))
         if not (self.momentum >= 0 and self.growth >= 1 and self.shrink > 1):
             raise ValueError(
                 f"{self}: the momentum starts at 0 or more, grows by 1 or more and shrinks by more "
@@ -66,7 +66,7 @@ class Accelerated:
 
     def init(self, model, params, sources, hyper):
         """State before the first step."""
-        check_no_free_block(model, params, sources, hyper)
+        check_no_free_block(model, params, sources)
         objective = model.quick_objective(params, sources, hyper)
         momentum = jnp.asarray(self.momentum, objective.dtype)
         return AcceleratedState(
@@ -74,14 +74,12 @@ class Accelerated:
         )
 
     def step(self, model, state, sources, hyper):
-        """One extrapolated sweep over all blocks, taken or refused."""
+        """One extrapolated round over all blocks, taken or refused."""
         candidate, fresh, ahead = self._extrapolated(model, state, sources, hyper)
         objective = model.quick_objective(candidate, sources, hyper)
-        # What is not a number is taken too: the loop sees it and says NONFINITE.
-        taken = ~(objective > state.objective)
-        if self._descends(model, state, sources, hyper):
-            # Near a perfect fit the gain of a plain step is below the rounding of the quick objective.
-            taken |= state.refused
+        # A plain step never rises, but near a perfect fit its gain is below the rounding of the quick
+        # objective; and where even that is not a number, the loop sees it and says NONFINITE.
+        taken = (objective <= state.objective) | state.refused
 
         def pick(new, old):
             return jax.tree.map(lambda a, b: jnp.where(taken, a, b), new, old)
@@ -104,56 +102,60 @@ class Accelerated:
         )
         return state, Info(accepted=taken)
 
-    def _descends(self, model, state, sources, hyper):
-        """Whether a plain step cannot rise: every block is quadratic or has a closed form."""
-        return all(
-            model.closed_form(state.params, sources, hyper, block) is not None
-            or model.quadratic(state.params, sources, hyper, block) is not None
-            for block in range(len(jax.tree.leaves(state.params)))
-        )
-
     def _extrapolated(self, model, state, sources, hyper):
         """The point to be judged, the blocks as they were found, and the blocks further along."""
         constraints = jax.tree.leaves(model.constraints(state.params))
+        moves = model.moves(state.params, sources)
         behind = jax.tree.leaves(state.behind)
-        sweeps = self.sweeps or _worthwhile(state.params, sources)
-        # A model with an order of its own, such as inner loops, is extrapolated after its sweep.
-        at_once = type(model).visit is Model.visit
+        passes = self.sweeps or _worthwhile(state.params, sources)
+        # A model with an order of its own, such as inner loops, is extrapolated after its round.
+        at_once = model.visits_in_order
         found = {}
         momentum = jnp.where(state.refused, 0, state.momentum)
+        plain = checked_rule(model, state.params, sources, hyper)
 
         def further(block, z):
+            if moves[block] is Move.HALVES:
+                return restore(constraints[block], _raised(z, behind[block], momentum))
             return restore(constraints[block], z + momentum * (z - behind[block]))
 
         def rule(params, block):
             z = jax.tree.leaves(params)[block]
-            quadratic = model.quadratic(params, sources, hyper, block)
-            if quadratic is None:
-                halves = model.halves(params, sources, hyper, block)
-                z = multiplied(constraints[block], z, *halves)
+            if moves[block] is Move.QUADRATIC:
+                problem = model.quadratic(params, sources, hyper, block)
+                z = _improved(problem, constraints[block], z, passes, model.moving(block, z))
             else:
-                z = _improved(quadratic, constraints[block], z, sweeps)
+                z = plain(params, block)
             if not at_once:
                 return z
             found[block] = z
             return further(block, z)
 
-        swept = sweep(model, state.ahead, sources, hyper, rule)
-        leaves, tree = jax.tree.flatten(swept)
+        moved = round_of(model, state.ahead, sources, hyper, rule)
+        leaves, tree = jax.tree.flatten(moved)
         if not at_once:
-            return swept, swept, tree.unflatten([further(b, z) for b, z in enumerate(leaves)])
+            return moved, moved, tree.unflatten([further(b, z) for b, z in enumerate(leaves)])
         fresh = tree.unflatten([found.get(block, z) for block, z in enumerate(leaves)])
-        # Coefs are judged where they were found: nothing has seen their extrapolation yet.
-        return model.settled(swept, fresh), fresh, swept
+        return model.settled(moved, fresh), fresh, moved
 
 
-def _improved(quadratic, constraint, z, sweeps):
+def _raised(z, behind, momentum):
+    """Multiplicative moves are extrapolated by their ratio: no entry may come to zero, and stay there."""
+    known = (behind > 0) & (z > 0)
+    ratio = jnp.where(known, z / jnp.where(known, behind, 1), 1)
+    return z * jnp.clip(ratio, 0.1, 10.0) ** momentum
+
+
+def _improved(problem, constraint, z, passes, moving):
     """Several improvements of one block on one product with the data."""
-    if separable(quadratic, constraint):
-        return column_sweeps(quadratic, z, sweeps)
-    return jax.lax.fori_loop(
-        0, sweeps, lambda _, z: multiplied(constraint, z, *quadratic.halves(z)), z
-    )
+    if separable(problem, constraint):
+        return column_passes(problem, z, passes, moving)
+
+    def once(_, z):
+        moved = multiplied(constraint, z, *problem.halves(z))
+        return moved if moving is None else jnp.where(moving, moved, z)
+
+    return jax.lax.fori_loop(0, passes, once, z)
 
 
 def _worthwhile(params, sources):

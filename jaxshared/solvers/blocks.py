@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 
-from jaxshared.base import Constraint
+from jaxshared.base import Constraint, Move, put
 
-__all__ = ["put", "restore", "sweep", "tiny", "unit_columns", "violation"]
+__all__ = ["kept", "restore", "round_of", "tiny", "unit_columns", "violation"]
 
 
 def tiny(dtype):
@@ -16,19 +17,25 @@ def tiny(dtype):
     return jnp.finfo(dtype).tiny
 
 
-def put(params, block, value):
-    """``params`` with one block replaced."""
-    leaves, tree = jax.tree.flatten(params)
-    leaves[block] = value
-    return jax.tree.unflatten(tree, leaves)
+def kept(moving, new, old):
+    """``new`` where columns may move, ``old`` where they are frozen."""
+    return new if moving is None else jnp.where(moving, new, old)
 
 
-def sweep(model, params, sources, hyper, rule):
+def round_of(model, params, sources, hyper, rule):
     """Every block once, by its closed form where it has one and else by ``rule(params, block)``."""
+    moves = model.moves(params, sources)
 
     def move(params, block):
-        value = model.closed_form(params, sources, hyper, block)
-        return put(params, block, rule(params, block) if value is None else value)
+        z = jax.tree.leaves(params)[block]
+        moving = model.moving(block, z)
+        if moving is not None and not moving.any():
+            return params
+        if moves[block] is Move.CLOSED_FORM:
+            value = model.closed_form(params, sources, hyper, block)
+        else:
+            value = rule(params, block)
+        return put(params, block, kept(moving, value, z))
 
     return model.visit(params, move)
 
@@ -64,18 +71,27 @@ def violation(model, params, sources, hyper):
     .. math:: \| z - P(z - step\,(p - n)) \|_1 \,/\, \|z\|_1
 
     free of any scale of data, factors and weights; P restores the constraint. Blocks with a closed form
-    are compared with it. The root mean square over the columns, and the largest over the blocks.
+    are compared with it; frozen columns do not count. The root mean square over the columns, and the
+    largest over the blocks.
     """
     leaves = jax.tree.leaves(params)
     constraints = jax.tree.leaves(model.constraints(params))
     residuals = []
-    for block, (z, constraint) in enumerate(zip(leaves, constraints)):
-        best = model.closed_form(params, sources, hyper, block)
-        if best is not None:
+    for block, (z, constraint, move) in enumerate(
+        zip(leaves, constraints, model.moves(params, sources))
+    ):
+        moving = model.moving(block, z)
+        if moving is not None and not moving.any():
+            continue
+        if move is Move.CLOSED_FORM:
+            best = model.closed_form(params, sources, hyper, block)
             size, apart = jnp.sum(jnp.abs(z)), jnp.sum(jnp.abs(z - best))
-            residuals.append(apart / jnp.maximum(size, tiny(z.dtype)))
+            larger = jnp.maximum(size, jnp.sum(jnp.abs(best)))
+            residuals.append(apart / jnp.maximum(larger, tiny(z.dtype)))
         elif z.shape[1]:
             pos, neg = model.halves(params, sources, hyper, block)
+            if moving is not None:
+                z, pos, neg = (each[:, np.flatnonzero(moving)] for each in (z, pos, neg))
             residuals.append(_residual(constraint, z, pos, neg))
     return jnp.max(jnp.stack([jnp.zeros((), leaves[0].dtype), *residuals]))
 

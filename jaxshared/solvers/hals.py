@@ -4,7 +4,8 @@ Where the rows of a block are independent problems, each column has an exact min
 
 .. math:: z_r \leftarrow \max\left(0,\; z_r + \frac{neg_r - pos_r(Z)}{gram_{rr}}\right)
 
-Blocks whose rows are coupled, or whose columns have norm one, move by the multiplicative rule.
+With entry weights the curvature :math:`gram_{rr}` is another one for every row. Blocks whose rows are
+coupled, whose columns have norm one, or that are not quadratic move by the multiplicative rule.
 """
 
 from __future__ import annotations
@@ -15,11 +16,12 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxshared.base import Constraint, Info, whole_number
-from jaxshared.solvers.blocks import sweep, tiny
-from jaxshared.solvers.multiplicative import check_no_free_block, multiplied
+from jaxshared.base import Constraint, Info, Move
+from jaxshared.checks import whole_number
+from jaxshared.solvers.blocks import round_of, tiny
+from jaxshared.solvers.multiplicative import check_no_free_block, checked_rule
 
-__all__ = ["HALS", "HALSState", "column_sweeps", "separable"]
+__all__ = ["HALS", "HALSState", "column_passes", "separable"]
 
 
 class HALSState(NamedTuple):
@@ -30,50 +32,52 @@ class HALSState(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class HALS:
-    """One exact pass over the columns of each block, ``sweeps`` times on one product with the data."""
+    """One exact pass over the columns of each block, ``sweeps`` passes on one product with the data."""
 
     sweeps: int = 1
 
     def __post_init__(self):
-        whole_number(self.sweeps, "sweeps")
+        object.__setattr__(self, "sweeps", whole_number(self.sweeps, "sweeps"))
 
     def init(self, model, params, sources, hyper):
         """State before the first step."""
-        check_no_free_block(model, params, sources, hyper)
+        check_no_free_block(model, params, sources)
         return HALSState(params)
 
     def step(self, model, state, sources, hyper):
-        """One sweep over all blocks."""
+        """One round over all blocks."""
         constraints = jax.tree.leaves(model.constraints(state.params))
+        moves = model.moves(state.params, sources)
+        other = checked_rule(model, state.params, sources, hyper)
 
         def rule(params, block):
-            z = jax.tree.leaves(params)[block]
-            quadratic = model.quadratic(params, sources, hyper, block)
-            if separable(quadratic, constraints[block]):
-                return column_sweeps(quadratic, z, self.sweeps)
-            pos, neg = model.halves(params, sources, hyper, block)
-            return multiplied(constraints[block], z, pos, neg)
+            if moves[block] is Move.QUADRATIC and constraints[block] is Constraint.NONNEGATIVE:
+                problem = model.quadratic(params, sources, hyper, block)
+                if separable(problem, constraints[block]):
+                    z = jax.tree.leaves(params)[block]
+                    return column_passes(problem, z, self.sweeps, model.moving(block, z))
+            return other(params, block)
 
-        params = sweep(model, state.params, sources, hyper, rule)
+        params = round_of(model, state.params, sources, hyper, rule)
         return HALSState(params), Info(accepted=jnp.array(True))
 
 
-def separable(quadratic, constraint):
+def separable(problem, constraint):
     """Whether the rows of a block are independent non-negative least squares problems."""
-    return (
-        quadratic is not None and quadratic.couple is None and constraint is Constraint.NONNEGATIVE
-    )
+    return problem.couple is None and constraint is Constraint.NONNEGATIVE
 
 
-def column_sweeps(quadratic, z, sweeps=1):
+def column_passes(problem, z, passes=1, moving=None):
     """Exact minimisation over one column after the other, in place, on transposed contiguous rows."""
     if z.shape[1] == 0:
         return z
-    linear = quadratic.neg if quadratic.rest is None else quadratic.neg - quadratic.rest
-    linear, gram, rank = linear.T, quadratic.gram, z.shape[1]
+    if problem.seen:
+        return _seen_passes(problem, z, passes, moving)
+    linear = problem.neg if problem.rest is None else problem.neg - problem.rest
+    linear, gram, rank = linear.T, problem.gram, z.shape[1]
     scale = jnp.diagonal(gram)
     # An absent component has no curvature and no slope: it keeps its zeros.
-    present = scale > 0
+    present = scale > 0 if moving is None else (scale > 0) & moving
     inverse = jnp.where(present, 1 / jnp.where(present, jnp.maximum(scale, tiny(z.dtype)), 1), 0)
 
     def column(r, zt):
@@ -83,4 +87,42 @@ def column_sweeps(quadratic, z, sweeps=1):
     def once(_, zt):
         return jax.lax.fori_loop(0, rank, column, zt)
 
-    return jax.lax.fori_loop(0, sweeps, once, z.T).T
+    return jax.lax.fori_loop(0, passes, once, z.T).T
+
+
+def _seen_passes(problem, z, passes, moving):
+    """The same with terms over single entries, whose residuals are kept up to date."""
+    linear = problem.neg if problem.rest is None else problem.neg - problem.rest
+    linear, gram, rank = linear.T, problem.gram, z.shape[1]
+    parts = problem.seen
+    scale = jnp.diagonal(gram)[:, None] + sum(
+        (part.weight * part.pattern.spread(part.weights, part.factor**2)).T for part in parts
+    )
+    present = scale > 0 if moving is None else (scale > 0) & jnp.asarray(moving)[:, None]
+    inverse = jnp.where(present, 1 / jnp.where(present, jnp.maximum(scale, tiny(z.dtype)), 1), 0)
+    residuals = tuple(
+        part.values - part.offset - part.pattern.sampled(z, part.factor) for part in parts
+    )
+    places = [part.pattern.places for part in parts]
+    factors = [part.factor.T for part in parts]
+
+    def column(r, carry):
+        zt, residuals = carry
+        slope = linear[r] - gram[r] @ zt
+        columns = []
+        for part, residual, factor in zip(parts, residuals, factors):
+            own = factor[r]
+            columns.append(own[part.pattern.rows.indices])
+            spread = part.pattern.spread(part.weights * residual, own[:, None])[:, 0]
+            slope = slope + part.weight * spread
+        new = jnp.maximum(zt[r] + slope * inverse[r], 0)
+        change = new - zt[r]
+        residuals = tuple(
+            residual - change[at] * own for residual, at, own in zip(residuals, places, columns)
+        )
+        return zt.at[r].set(new), residuals
+
+    def once(_, carry):
+        return jax.lax.fori_loop(0, rank, column, carry)
+
+    return jax.lax.fori_loop(0, passes, once, (z.T, residuals))[0].T

@@ -15,8 +15,8 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from jaxshared.base import Info
-from jaxshared.solvers.blocks import put, restore, sweep, tiny
+from jaxshared.base import Info, Move, put
+from jaxshared.solvers.blocks import kept, restore, round_of, tiny
 
 __all__ = ["ProjectedGradient", "ProjectedState", "curvature_bound"]
 
@@ -47,41 +47,43 @@ class ProjectedGradient:
         return ProjectedState(params, curvatures, inner)
 
     def step(self, model, state, sources, hyper):
-        """One sweep over all blocks, or one step of the optimiser."""
-        take = self._sweep if self.optimiser is None else self._optimise
+        """One round over all blocks, or one step of the optimiser."""
+        take = self._round if self.optimiser is None else self._optimise
         return take(model, state, sources, hyper), Info(accepted=jnp.array(True))
 
-    def _sweep(self, model, state, sources, hyper):
+    def _round(self, model, state, sources, hyper):
         constraints = jax.tree.leaves(model.constraints(state.params))
+        moves = model.moves(state.params, sources)
         curvatures = list(state.curvatures)
 
         def rule(params, block):
             z = jax.tree.leaves(params)[block]
-            quadratic = model.quadratic(params, sources, hyper, block)
-            if quadratic is None:
+            moving = model.moving(block, z)
+            if moves[block] is Move.QUADRATIC:
+                problem = model.quadratic(params, sources, hyper, block)
+                pos, neg = problem.halves(z)
+                bound = curvature_bound(problem.gram) + problem.curvature
+                slope = kept(moving, pos - neg, 0)
+                return restore(constraints[block], z - slope / jnp.maximum(bound, tiny(z.dtype)))
 
-                def objective(z):
-                    return model.objective(put(params, block, z), sources, hyper)
+            def objective(z):
+                return model.objective(put(params, block, z), sources, hyper)
 
-                pos, neg = model.halves(params, sources, hyper, block)
-                z, curvatures[block] = _backtracked(
-                    objective, constraints[block], z, pos, neg, curvatures[block]
-                )
-                return z
-            pos, neg = quadratic.halves(z)
-            bound = curvature_bound(quadratic.gram) + quadratic.curvature
-            moved = z - (pos - neg) / jnp.maximum(bound, tiny(z.dtype))
-            return restore(constraints[block], moved)
+            # Only the gradient is needed: an objective without halves will do.
+            gradient = kept(moving, jax.grad(objective)(z), 0)
+            z, curvatures[block] = _backtracked(
+                objective, constraints[block], z, gradient, curvatures[block]
+            )
+            return z
 
-        params = sweep(model, state.params, sources, hyper, rule)
+        params = round_of(model, state.params, sources, hyper, rule)
         return ProjectedState(params, tuple(curvatures), None)
 
     def _optimise(self, model, state, sources, hyper):
-        pos, neg = model.split(state.params, sources, hyper)
-        gradient = jax.tree.map(jnp.subtract, pos, neg)
-
         def objective(params):
             return model.objective(params, sources, hyper)
+
+        gradient = self._gradient(model, state.params, sources, hyper)
 
         # Line searches ask for values; XLA drops them where they are not used.
         updates, inner = optax.with_extra_args_support(self.optimiser).update(
@@ -94,10 +96,20 @@ class ProjectedGradient:
         )
         moved = optax.apply_updates(state.params, updates)
         moved = jax.tree.map(restore, model.constraints(moved), moved)
-        for block in range(len(jax.tree.leaves(moved))):
-            best = model.closed_form(moved, sources, hyper, block)
-            moved = moved if best is None else put(moved, block, best)
+        for block, move in enumerate(model.moves(moved, sources)):
+            old, new = (jax.tree.leaves(each)[block] for each in (state.params, moved))
+            if move is Move.CLOSED_FORM:
+                new = model.closed_form(moved, sources, hyper, block)
+            moved = put(moved, block, kept(model.moving(block, old), new, old))
         return ProjectedState(moved, state.curvatures, inner)
+
+    def _gradient(self, model, params, sources, hyper):
+        """In Gram order where the model writes its blocks as quadratics."""
+        moves = model.moves(params, sources)
+        if all(move is Move.HALVES for move in moves):
+            return jax.grad(model.objective)(params, sources, hyper)
+        pos, neg = model.split(params, sources, hyper)
+        return jax.tree.map(jnp.subtract, pos, neg)
 
 
 def curvature_bound(gram, rounds=3):
@@ -116,11 +128,10 @@ def curvature_bound(gram, rounds=3):
     return jnp.max(gram @ x / x, initial=0)
 
 
-def _backtracked(objective, constraint, z, pos, neg, curvature):
+def _backtracked(objective, constraint, z, gradient, curvature):
     """A projected step whose curvature is doubled until its quadratic model is an upper bound."""
-    gradient = pos - neg
     before = objective(z)
-    scale = jnp.linalg.norm(pos) / jnp.maximum(jnp.linalg.norm(z), tiny(z.dtype))
+    scale = jnp.linalg.norm(gradient) / jnp.maximum(jnp.linalg.norm(z), tiny(z.dtype))
     curvature = jnp.where(curvature > 0, curvature / 2, scale)
 
     def trial(curvature):

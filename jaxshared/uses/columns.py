@@ -6,12 +6,7 @@ see it. Every use of the factors therefore starts from :func:`unit_bases`.
 
 from __future__ import annotations
 
-import jax.numpy as jnp
 import numpy as np
-
-from jaxshared.models.colnmf import ColNMF
-from jaxshared.models.inmf import INMF
-from jaxshared.models.start import column_norms
 
 __all__ = ["PARTS", "part_columns", "unit_bases"]
 
@@ -43,8 +38,9 @@ def part_columns(model, params, source=0, part="all"):
 def unit_bases(model, params):
     """The same factors with basis columns of norm one; the coefficients take over the norms.
 
-    Reconstructions do not change. ColNMF and ConcatNMF have one norm over all views, INMF that of the
-    common basis; MultiNMF has a scale of its own. An absent component (a zero column) stays as it is.
+    Reconstructions do not change. Bases that can only be scaled together, as those of ColNMF and INMF,
+    have one norm together; MultiNMF has columns that sum to one. An absent component (a zero column)
+    stays as it is.
 
     >>> import jax, jax.numpy as jnp, jaxshared as js
     >>> model = js.NMF(2)
@@ -52,15 +48,4 @@ def unit_bases(model, params):
     >>> jnp.linalg.norm(unit_bases(model, params).bases[0], axis=0).round(3).tolist()
     [1.0, 1.0]
     """
-    if hasattr(model, "normalise"):
-        return model.normalise(params)
-    if not isinstance(model, ColNMF | INMF):
-        return params  # bases on a scale of their own, as those of MultiNMF
-    # One coef for all bases, or a basis in all of them: one norm for every column of the model.
-    bases = params.bases if isinstance(model, ColNMF) else params.bases[:1]
-    norms = column_norms(jnp.concatenate(bases))
-    norms = jnp.where(norms > 0, norms, 1)
-    return params._replace(
-        bases=tuple(basis / norms for basis in params.bases),
-        coefs=tuple(coef * norms for coef in params.coefs),
-    )
+    return model.normalise(params)

@@ -17,6 +17,7 @@ from jaxshared.data.graph import neighbour_graph
 from jaxshared.data.sources import as_source, as_sources
 from jaxshared.fit import fit
 from jaxshared.models.rghctc import RGHCTC
+from jaxshared.project import project
 
 __all__ = ["CoTransfer", "cotransfer"]
 
@@ -82,7 +83,7 @@ def cotransfer(
                 f"basis. Give it a weight, or None as its target."
             )
     result = fit(model, sources, key=first, hyper=hyper, **options)
-    params = model.normalised(result.params, hyper)
+    params = model.normalise(result.params, hyper)
     coefs = [None] * len(targets)
     for k, target in enumerate(targets):
         if target is not None and direct:
@@ -90,7 +91,7 @@ def cotransfer(
         elif target is not None:
             graph = _graph(target, kernels[k], neighbours, width)
             own = _alone(model, hyper, k, target, graph, strengths)
-            coefs[k] = np.asarray(model.project(params, target, k, own))
+            coefs[k] = np.asarray(project(model, params, target, k, hyper=own))
     present = [coef for coef in coefs if coef is not None]
     labels = cluster_coefs(np.vstack(present), num_clusters, key=last, scale=scale)
     parts = iter(np.split(labels, np.cumsum([len(coef) for coef in present])[:-1]))

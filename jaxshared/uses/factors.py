@@ -8,7 +8,8 @@ from collections.abc import Mapping
 import jax.numpy as jnp
 import numpy as np
 
-from jaxshared.data.sources import as_sources, squared_norm
+from jaxshared.data.products import squared_norm
+from jaxshared.data.sources import as_sources
 
 __all__ = ["Factors", "factors", "lost_components"]
 
@@ -87,7 +88,7 @@ def factors(model, result, sources=None, *, vocabulary=None, names=None, top=10)
     b 0       0.00%    100.00%  car
     """
     params = getattr(result, "params", result)
-    parts = _parts(model, params)
+    parts = model.parts(params)
     names = _source_names(parts, names)
     features = {basis.shape[0] for _, basis, _ in parts}
     if vocabulary is not None and features != {len(vocabulary)}:
@@ -127,7 +128,7 @@ def lost_components(model, params, start=None, *, names=None):
     >>> lost_components(js.NMF(2), gone)
     ('source 0 1',)
     """
-    parts = _parts(model, params)
+    parts = model.parts(params)
     gone = _lost(model, params)
     if start is not None:
         gone = gone & ~_lost(model, start)
@@ -140,15 +141,6 @@ def lost_components(model, params, start=None, *, names=None):
     # A component with columns in several bases goes by the first of them.
     first = np.unique(_component_numbers(model, params), return_index=True)[1]
     return tuple(labels[at] for at in sorted(first) if gone[at])
-
-
-def _parts(model, params):
-    """Per basis: its sources, its columns, and their coefs by source."""
-    if hasattr(model, "parts"):
-        return model.parts(params)
-    # One basis for each source, with coefs of its own or the same for all.
-    coefs = params.coefs if hasattr(params, "coefs") else (params.coef,)
-    return tuple(((i,), basis, {i: coefs[i % len(coefs)]}) for i, basis in enumerate(params.bases))
 
 
 def _source_names(parts, names):
@@ -241,7 +233,7 @@ def _component_numbers(model, params):
 
 def _lost(model, params):
     """Per column of the bases: whether its component is negligible in every source and basis."""
-    parts = _parts(model, params)
+    parts = model.parts(params)
     sizes = [{i: _sizes(basis, coef) for i, coef in coefs.items()} for _, basis, coefs in parts]
     largest: dict = {}
     for by_source in sizes:

@@ -29,9 +29,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from jaxshared.base import Quadratic, whole_number
-from jaxshared.data.sources import as_sources, gram_error, host, squared_norm
+from jaxshared.data.products import gram_error, squared_norm
+from jaxshared.data.sources import as_sources, host
 from jaxshared.project import project
-from jaxshared.solvers.hals import column_sweeps
+from jaxshared.solvers.hals import column_passes
 from jaxshared.sweep import sweep
 from jaxshared.uses.clustering import seed_of
 from jaxshared.uses.retrieval import evaluate, hide_features, retrieve
@@ -164,7 +165,7 @@ def _rows(model, params, sources, hyper):
 
 @jax.jit
 def _least_squares(gram, target):
-    return column_sweeps(Quadratic(gram=gram, neg=target), jnp.zeros_like(target), SWEEPS)
+    return column_passes(Quadratic(gram=gram, neg=target), jnp.zeros_like(target), SWEEPS)
 
 
 def held_out_queries(

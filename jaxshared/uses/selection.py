@@ -19,6 +19,7 @@ import numpy as np
 from scipy.sparse.linalg import LinearOperator, svds
 
 from jaxshared.base import whole_number
+from jaxshared.data.crossed import Product
 from jaxshared.data.sources import as_sources
 from jaxshared.data.sparse import Sparse
 from jaxshared.fit import restart_keys
@@ -27,7 +28,6 @@ from jaxshared.solve import solve
 from jaxshared.sweep import sweep
 from jaxshared.uses.clustering import seed_of
 from jaxshared.uses.heldout import HeldOut, held_out_entries, held_out_queries
-from jaxshared.uses.product import Product, ProductNMF
 
 __all__ = [
     "HeldOut",
@@ -219,7 +219,7 @@ def shared_rank_curve(first, second, ranks, *, key, threshold=0.01, restarts=1, 
     """
     ranks = np.asarray(ranks, dtype=int)
     first, second = (_unit_scale(source)[0] for source in as_sources((first, second)))
-    product, model = Product.of(first, second), ProductNMF(int(ranks.max()))
+    product, model = Product.of(first, second), NMF(int(ranks.max()))
     hyper = model.hyper((product,))
     keys = jnp.stack(restart_keys(key, restarts))
 

@@ -7,15 +7,12 @@ import scipy.sparse
 from jax.experimental import sparse as jax_sparse
 
 import jaxshared as js
-from jaxshared.data import sources as module
-from jaxshared.data.sources import (
-    gram_error,
-    squared_error,
-    squared_norm,
-    total,
-    transposed_product,
-)
+from jaxshared.data import entries as module
+from jaxshared.data.products import gram_error, squared_norm, total, transposed_product
 from jaxshared.data.sparse import Sparse
+from jaxshared.losses import Squared
+
+squared_error = Squared().value
 
 RNG = np.random.default_rng(0)
 MATRIX = np.where(RNG.random((7, 9)) < 0.4, RNG.random((7, 9)), 0).astype(np.float32)
@@ -170,9 +167,9 @@ BAD = {
         scipy.sparse.csr_array([[0, 1], [-0.25, 0]]),
         "source has 1 negative entry (first at [1, 0]: -0.25)",
     ),
-    "NaN": (np.array([[np.nan, 1]]), "source has 1 non-finite entry (first at [0, 0]: nan)"),
-    "infinite": (np.array([[1, np.inf]]), "source has 1 non-finite entry (first at [0, 1]: inf)"),
-    "too large for the type": (np.full((2, 2), 1e200), "4 non-finite entries"),
+    "NaN": (np.array([[np.nan, 1]]), "source has 1 NaN entry (first at [0, 0]: nan)"),
+    "infinite": (np.array([[1, np.inf]]), "source has 1 infinite entry (first at [0, 1]: inf)"),
+    "too large for the type": (np.full((2, 2), 1e200), "4 infinite entries"),
     "no samples": (np.ones((3, 0)), "source has shape (3, 0): it needs at least one feature"),
     "a vector": (np.ones(3), "a source is a (features, samples) matrix. Reshape one sample"),
     "squares overflow": (np.full((2, 2), 1e25), "divide it by 1e+25 first"),

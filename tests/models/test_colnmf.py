@@ -94,7 +94,7 @@ def test_new_samples_are_projected_on_the_basis_of_their_view(views):
     np.testing.assert_allclose(coef, [[2, 3]], rtol=1e-4)
     with pytest.raises(ValueError, match="index is 2"):
         js.project(ColNMF(2), params, np.ones((3, 1)), index=2)
-    with pytest.raises(ValueError, match="source has 4 features but the basis has 3"):
+    with pytest.raises(ValueError, match="source has 4 features but basis 0 has 3"):
         js.project(ColNMF(2), params, np.ones((4, 1)), index=0)
 
 

@@ -280,7 +280,7 @@ def test_normalising_changes_no_approximation_and_no_objective(x64):
     model = RGHCTC(3)
     hyper = model.hyper(sources, graphs=(ring(24), None))
     params = model.init(jax.random.key(0), sources)
-    unit = model.normalised(params, hyper)
+    unit = model.normalise(params, hyper)
     squares = [w * np.sum(np.square(b), axis=0) for w, b in zip(hyper.weights, unit.bases)]
     np.testing.assert_allclose(sum(squares), 1, rtol=1e-12)
     for a, b in zip(model.reconstruct(params), model.reconstruct(unit)):

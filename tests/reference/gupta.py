@@ -98,8 +98,9 @@ def normalise(W, U, V, H, L, rescale):
 
 
 def sphere_column(z, pos, neg):
-    """The multiplicative rule for one column of norm one."""
-    z = z * (neg + z * (z @ pos)) / (pos + z * (z @ neg))
+    """The multiplicative rule for one column of norm one, with the shift that makes it descend."""
+    k = max(z @ neg - z @ pos, 0)
+    z = z * (neg + z * (z @ pos + k)) / (pos + z * (z @ neg + k))
     return z / np.linalg.norm(z)
 
 

@@ -42,7 +42,7 @@ def test_both_kinds_are_clustered_as_one_and_the_shortcut_agrees():
         assert [coef.shape for coef in found.coefs] == [(20, 2), (20, 2)]
         if direct:
             hyper = js.RGHCTC(2).hyper(js.as_sources(sources, aligned="samples"))
-            bases = js.RGHCTC(2).normalised(found.result.params, hyper).bases
+            bases = js.RGHCTC(2).normalise(found.result.params, hyper).bases
             np.testing.assert_allclose(found.coefs[1], targets[1].T @ bases[1], rtol=1e-4)
     again = cotransfer(
         js.RGHCTC(2), sources, targets, 2, key=key, kernels=("heat", "cosine"), direct=True
@@ -69,7 +69,7 @@ def test_the_second_stage_has_a_graph_and_the_errors_of_the_first():
     checked = js.as_sources(sources, aligned="samples")
     graphs = (js.graph.neighbour_graph(checked[0], 4, "heat"), None)
     first = model.hyper(checked, graphs=graphs, **strengths)
-    params = model.normalised(found.result.params, first)
+    params = model.normalise(found.result.params, first)
     # An error of the first stage is one of the second: the same threshold for residuals.
     threshold = first.sparsity[0] / (2 * first.weights[0])
     target = js.as_sources(targets[0])

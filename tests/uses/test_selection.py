@@ -7,9 +7,9 @@ import pytest
 import scipy.sparse as sp
 
 import jaxshared as js
+from jaxshared.data.crossed import Product
 from jaxshared.models.rjsnmf import RJSNMF
 from jaxshared.uses import heldout, selection
-from jaxshared.uses.product import Product, ProductNMF
 
 KEY = jax.random.key(0)
 
@@ -81,7 +81,7 @@ def test_a_product_knows_its_norm_and_sum_without_being_formed(features, sparse)
 def test_nmf_of_the_product_equals_nmf_of_the_formed_product():
     x, y = _planted(4, 3, 20), _planted(5, 3, 25)
     formed, product = (jnp.asarray(x.T @ y),), (Product.of(x, y),)
-    plain, ours = js.NMF(2), ProductNMF(2)
+    plain, ours = js.NMF(2), js.NMF(2)
     start = plain.init(KEY, formed)
     for model, sources in ((plain, formed), (ours, product)):
         hyper = model.hyper(sources)

@@ -11,13 +11,22 @@ import itertools
 import jax
 import jax.numpy as jnp
 import numpy as np
-from sklearn.utils.extmath import randomized_svd
+import scipy.sparse
 
 from jaxshared.base import Model
-from jaxshared.data.sources import host, total
+from jaxshared.data.products import squared_norm, total, transposed_product, zero_filled
+from jaxshared.data.sources import host
 from jaxshared.data.sparse import Sparse
 
-__all__ = ["METHODS", "column_norms", "nndsvd", "random_columns", "random_factors", "rescaled"]
+__all__ = [
+    "METHODS",
+    "column_norms",
+    "fitted",
+    "nndsvd",
+    "random_columns",
+    "random_factors",
+    "side_by_side",
+]
 
 METHODS = Model.inits
 
@@ -48,15 +57,6 @@ def random_columns(key, size, rank, dtype):
     return random_factors(key, (rank,), (size,), dtype)[0][0]
 
 
-def rescaled(source, basis, coef):
-    """``coef`` multiplied so that the approximation and the source have the same sum."""
-    ours = jnp.dot(basis.sum(0), coef.sum(0))
-    theirs = total(source)
-    # A source of zeros keeps its random start, which no data will ever support.
-    safe = (ours > 0) & (theirs > 0)
-    return coef * jnp.where(safe, theirs / jnp.where(safe, ours, 1), 1)
-
-
 def column_norms(block):
     """Norms of columns of any scale: squares must neither vanish nor overflow."""
     largest = jnp.max(jnp.abs(block), axis=0, initial=0)
@@ -69,6 +69,7 @@ def nndsvd(key, source, rank, method="nndsvd"):
     ``nndsvd`` leaves zeros, ``nndsvda`` fills them with the mean of the source, ``nndsvdar`` with small
     random values. Columns past the numerical rank of the source are random.
     """
+    source = zero_filled(source)
     if method not in METHODS[1:]:
         raise ValueError(f"method is {method!r}: use one of {', '.join(METHODS)}.")
     if rank == 0:
@@ -109,7 +110,30 @@ def _singular(key, source, rank):
     if not isinstance(source, Sparse) and min(source.shape) <= 500:
         u, s, vt = np.linalg.svd(np.asarray(source), full_matrices=False)
         return u[:, :rank], s[:rank], vt[:rank].T
+    from sklearn.utils.extmath import randomized_svd  # slow to import, seldom needed
+
     seed = int(jax.random.randint(key, (), 0, 2**31 - 1))
     # The basis of the scan depends on the rank, the triplets hardly do once the power steps are done.
     u, s, vt = randomized_svd(host(source), rank, n_iter=6, n_oversamples=16, random_state=seed)
     return u, s, vt.T
+
+
+def side_by_side(sources):
+    """Sources of norm one next to each other, and what each was multiplied by."""
+    sources = [zero_filled(source) for source in sources]
+    if len(sources) == 1:
+        return sources[0], (1.0,)
+    norms = [float(jnp.sqrt(squared_norm(source))) for source in sources]
+    scales = [1 / norm if norm > 0 else 1.0 for norm in norms]
+    if not any(isinstance(source, Sparse) for source in sources):
+        return jnp.concatenate([c * x for c, x in zip(scales, sources)], axis=1), scales
+    matrices = [scipy.sparse.csr_array(host(x)) for x in sources]
+    joined = scipy.sparse.hstack([c * x for c, x in zip(scales, matrices)])
+    return Sparse.from_scipy(joined, sources[0].dtype), scales
+
+
+def fitted(source, basis, coef):
+    """``coef`` multiplied by the one number that makes the squared error least."""
+    cross = jnp.sum(coef * transposed_product(source, basis))
+    size = jnp.sum((basis.T @ basis) * (coef.T @ coef))
+    return coef * jnp.where(size > 0, cross / jnp.where(size > 0, size, 1), 1)

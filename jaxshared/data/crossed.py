@@ -1,4 +1,4 @@
-r"""NMF of :math:`X^\top Y`, which is samples x samples and never formed.
+r"""The kind of source that is a product :math:`X^\top Y`: samples x samples, and never formed.
 
 Only products are needed: :math:`(X^\top Y) V = X^\top (Y V)` and its transpose. The error comes
 from small Gram matrices and the one number :math:`\|X^\top Y\|^2`.
@@ -14,10 +14,9 @@ import jax.numpy as jnp
 import numpy as np
 import scipy.sparse as sp
 
-from jaxshared.data.sources import as_sources, host, num_entries
-from jaxshared.models.nmf import NMF
+from jaxshared.data.sources import as_sources, host
 
-__all__ = ["Product", "ProductNMF"]
+__all__ = ["Product"]
 
 # Entries of X^T Y looked at together while its norm is summed up.
 CHUNK = 2**22
@@ -58,56 +57,12 @@ class Product:
         return self.left.dtype
 
     @property
-    def size(self):
-        """How many numbers the two sources hold: what a product with a vector costs."""
-        return num_entries(self.left) + num_entries(self.right)
-
-    @property
     def T(self):
         """The transpose; nothing is moved."""
         return Product(self.right, self.left, self.squared_norm, self.total)
 
     def __matmul__(self, dense):
         return self.left.T @ (self.right @ dense)
-
-
-@dataclasses.dataclass(frozen=True)
-class ProductNMF(NMF):
-    """NMF whose source is a :class:`Product`; for :func:`jaxshared.solve`.
-
-    >>> from jaxshared.uses.product import Product
-    >>> product = Product.of(jnp.eye(3), jnp.ones((3, 4)))
-    >>> model = ProductNMF(1)
-    >>> params = model.init(jax.random.key(0), (product,))
-    >>> [factor.shape for factor in jax.tree.leaves(params)]
-    [(3, 1), (4, 1)]
-    """
-
-    def rescale(self, params, sources):
-        """Coefs multiplied so that the approximation has the sum of the product."""
-        (basis,), (coef,) = params
-        ours = jnp.dot(basis.sum(0), coef.sum(0))
-        scale = jnp.where(ours > 0, sources[0].total / jnp.where(ours > 0, ours, 1), 1)
-        return params._replace(coefs=(coef * jnp.where(scale > 0, scale, 1),))
-
-    def hyper(self, sources, **changes):
-        """``weights``: the inverse squared norm of the product, so that the objective is
-        relative."""
-        unit = super().hyper((jnp.ones((1, 1), sources[0].dtype),))
-        norm = sources[0].squared_norm
-        weight = jnp.where(norm > 0, 1 / jnp.where(norm > 0, norm, 1), 1)
-        return unit._replace(weights=(weight,))._replace(**changes)
-
-    def objective(self, params, sources, hyper):
-        r"""Weighted squared error from Gram matrices, :math:`w \|X^\top Y - B H^\top\|^2`."""
-        (basis,), (coef,) = params
-        cross = jnp.sum(coef * (sources[0].T @ basis))
-        ours = jnp.sum((basis.T @ basis) * (coef.T @ coef))
-        return hyper.weights[0] * (sources[0].squared_norm - 2 * cross + ours)
-
-    def quick_objective(self, params, sources, hyper):
-        """The same: there is no slower way."""
-        return self.objective(params, sources, hyper)
 
 
 def _norm_and_total(left, right):

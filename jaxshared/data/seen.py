@@ -1,0 +1,125 @@
+"""Sources with entry weights: entries that were not seen, or that count more than others.
+
+One type serves three uses: :func:`missing` (NaN means not seen), :func:`weighted` (weights as given) and
+:func:`observed` (the stored entries of a sparse matrix are the seen ones, zeros among them, and nothing is
+known of the rest). Whole samples that a view lacks are the case of columns of weight zero.
+"""
+
+from __future__ import annotations
+
+import warnings
+
+import jax.numpy as jnp
+import numpy as np
+import scipy.sparse
+
+from jaxshared.data.sources import as_source, check_structure, dense_values
+from jaxshared.data.sparse import Sparse
+from jaxshared.data.weighted import Weighted
+
+__all__ = ["missing", "observed", "weighted"]
+
+
+def missing(source, name="source"):
+    """A source whose NaN entries were not seen: they take no part in the fit.
+
+    Takes what :func:`jaxshared.fit` takes: arrays, masked arrays, DataFrames; in a sparse matrix a
+    stored NaN is missing and what is not stored is zero, as ever.
+
+    >>> missing(np.array([[1.0, np.nan], [2.0, 3.0]])).weights.tolist()
+    [[1.0, 0.0], [1.0, 1.0]]
+    """
+    values = np.asarray(dense_values(source, name))
+    seen = ~np.isnan(values)
+    return weighted(np.where(seen, values, 0), seen, name)
+
+
+def weighted(source, weights, name="source"):
+    """A source and one finite, non-negative weight per entry; an entry of weight zero was not seen.
+
+    Where ``source`` is sparse and so are the weights, the stored weights are those of the seen
+    entries and nothing is known of the rest; with dense weights the source becomes dense.
+
+    >>> weighted(np.array([[1.0, 2.0]]), np.array([[1.0, 0.5]])).top.tolist()
+    1.0
+    """
+    if np.shape(source) != np.shape(weights) or len(np.shape(weights)) != 2:
+        raise ValueError(
+            f"{name} has shape {np.shape(source)} but its weights have shape {np.shape(weights)}: give "
+            f"one weight per entry."
+        )
+    if scipy.sparse.issparse(source) and scipy.sparse.issparse(weights):
+        return _on_pattern(source, weights, name)
+    weights = as_source(weights, f"weights of {name}")
+    weights = dense_values(weights, f"weights of {name}")
+    values = np.asarray(dense_values(source, name))
+    values = as_source(np.where(np.asarray(weights) > 0, values, 0), name)
+    dtype = jnp.result_type(values, weights)
+    _check_seen(np.asarray(weights) > 0, name)
+    weights = weights.astype(dtype)
+    return Weighted(values.astype(dtype), weights, jnp.max(weights))
+
+
+def observed(source, name="source"):
+    """A sparse source whose stored entries, zeros among them, are all that was seen.
+
+    Ratings are the example: a film that was not rated is not a film that was rated zero.
+
+    >>> ratings = scipy.sparse.coo_array(([5.0, 0.0], ([0, 1], [1, 0])), shape=(2, 2))
+    >>> observed(ratings).values.nnz
+    2
+    """
+    if not scipy.sparse.issparse(source):
+        raise TypeError(
+            f"{name} is a {type(source).__name__}: pass a scipy.sparse matrix whose stored entries are "
+            f"the seen ones, or use js.missing for a dense one with NaN."
+        )
+    coo = scipy.sparse.coo_array(source)
+    ones = scipy.sparse.coo_array((np.ones(coo.nnz, np.float32), coo.coords), shape=coo.shape)
+    return _on_pattern(coo, ones, name)
+
+
+def _on_pattern(source, weights, name):
+    """Values and weights on the pattern of the weights, whose zeros are dropped."""
+    for matrix in (source, weights):
+        check_structure(matrix, name)
+    pattern = scipy.sparse.csr_array(weights, dtype=np.float64, copy=True)
+    where = scipy.sparse.coo_array(weights)
+    keys = where.coords[0].astype(np.int64) * where.shape[1] + where.coords[1]
+    if len(np.unique(keys)) < len(keys):
+        raise ValueError(
+            f"{name} stores an entry twice: each entry is seen once. Average them first."
+        )
+    pattern.eliminate_zeros()
+    pattern.sort_indices()
+    if pattern.nnz == 0:
+        raise ValueError(f"{name} has no seen entry: there is nothing to fit.")
+    values = scipy.sparse.csr_array(source)
+    values.sum_duplicates()
+    outside = abs(values) - abs(values).multiply(pattern != 0)
+    if outside.nnz and abs(outside).max() > 0:
+        raise ValueError(f"{name} has values where its weights have none: give a weight to each.")
+    rows = np.repeat(np.arange(pattern.shape[0]), np.diff(pattern.indptr))
+    data = np.asarray(values[rows, pattern.indices]).ravel()
+    matrix = scipy.sparse.csr_array((data, pattern.indices, pattern.indptr), shape=pattern.shape)
+    for each, what in ((matrix, name), (pattern, f"weights of {name}")):
+        as_source(each, what)  # finite and not negative
+    _check_seen(pattern, name)
+    weights = Sparse.from_scipy(pattern, keep_zeros=True)
+    values = Sparse.from_scipy(matrix, weights.dtype, keep_zeros=True)
+    return Weighted(values, weights, jnp.max(weights.data))
+
+
+def _check_seen(seen, name):
+    """At least something seen; a warning for rows or columns of which nothing is."""
+    counts = [np.asarray((seen != 0).sum(axis=1 - axis)).ravel() for axis in (0, 1)]
+    if not counts[0].any():
+        raise ValueError(f"{name} has no seen entry: there is nothing to fit.")
+    for count, what in zip(counts, ("feature", "sample")):
+        empty = np.flatnonzero(count == 0)
+        if empty.size:
+            warnings.warn(
+                f"{name} has {empty.size} {what}{'s' * (empty.size > 1)} without a seen entry (first: "
+                f"{empty[0]}): nothing can be said of them. Leave them out.",
+                stacklevel=4,
+            )

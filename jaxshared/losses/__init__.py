@@ -1,0 +1,24 @@
+"""Losses: what a source is compared with its approximation by, one file each."""
+
+from jaxshared.losses.base import Loss
+from jaxshared.losses.beta import Beta
+from jaxshared.losses.kl import KL
+from jaxshared.losses.squared import Squared
+
+__all__ = ["KL", "Beta", "Loss", "Squared", "as_loss"]
+
+#: The losses that have names.
+NAMED = {"squared": Squared(), "kl": KL()}
+
+
+def as_loss(loss):
+    """A loss from its name, or as it is.
+
+    >>> as_loss("kl")
+    KL()
+    """
+    if isinstance(loss, Loss):
+        return loss
+    if not isinstance(loss, str) or loss not in NAMED:
+        raise ValueError(f"loss is {loss!r}: use {', '.join(map(repr, NAMED))}, or js.Beta(b).")
+    return NAMED[loss]

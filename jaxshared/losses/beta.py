@@ -1,0 +1,121 @@
+r"""Beta divergences (Fevotte and Idier 2011).
+
+.. math:: d(x, a) = \frac{x^\beta + (\beta - 1) a^\beta - \beta x a^{\beta - 1}}{\beta (\beta - 1)}, \qquad
+          neg = (X A^{\beta - 2}) H, \quad pos = A^{\beta - 1} H
+
+Half the squared error at 2, Kullback-Leibler at 1, Itakura-Saito at 0. Below 1 and above 2 the ratio of the
+halves needs an exponent to descend. Between and beside these three, :math:`A^{\beta - 1}` is needed at every
+entry: it is formed some rows at a time, also for a sparse source.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import jax.numpy as jnp
+import numpy as np
+
+from jaxshared.data.entries import (
+    entry_products,
+    entry_sum,
+    everywhere_products,
+    everywhere_sum,
+    stored,
+)
+from jaxshared.data.products import num_entries
+from jaxshared.data.sparse import Sparse
+from jaxshared.data.weighted import Weighted
+from jaxshared.losses.base import Loss
+from jaxshared.losses.guards import above, constant_size
+
+__all__ = ["Beta"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Beta(Loss):
+    """The divergence of one ``beta``; any finite number.
+
+    >>> one = jnp.ones((1, 1))
+    >>> float(Beta(2).value(jnp.array([[3.0]]), one, one))  # half of 2 squared
+    2.0
+    """
+
+    beta: float
+
+    rule_descends = True
+
+    def __post_init__(self):
+        try:
+            beta = float(self.beta)
+        except (TypeError, ValueError):
+            beta = np.nan
+        if not np.isfinite(beta):
+            raise ValueError(f"beta is {self.beta!r}: it must be a finite number.")
+        object.__setattr__(self, "beta", beta)
+
+    @property
+    def degree(self):
+        """Beta itself."""
+        return self.beta
+
+    @property
+    def exponent(self):
+        """1 / (2 - beta) below 1, 1 / (beta - 1) above 2."""
+        if self.beta < 1:
+            return 1 / (2 - self.beta)
+        return 1 / (self.beta - 1) if self.beta > 2 else 1.0
+
+    def value(self, source, basis, coef):
+        """Entry by entry; what a sparse source does not store has divergence a^beta / beta."""
+        if stored(source) and not isinstance(source, Weighted):
+            extra = lambda x, a: self._entry(x, a) - self._entry(jnp.zeros_like(x), a)
+            zeros = everywhere_sum(basis, coef, lambda a: self._entry(jnp.zeros_like(a), a))
+            return zeros + entry_sum(source, basis, coef, extra)
+        return entry_sum(source, basis, coef, self._entry)
+
+    def _entry(self, x, a):
+        b, a = self.beta, above(a, x)
+        positive = x > 0
+        safe = jnp.where(positive, x, 1)
+        if b == 0:
+            return jnp.where(positive, safe / a - jnp.log(safe / a) - 1, 0)
+        if b == 1:
+            return jnp.where(positive, safe * jnp.log(safe / a) - safe + a, a)
+        own = jnp.where(positive, safe**b, 0) - b * x * a ** (b - 1)
+        return (own + (b - 1) * a**b) / (b * (b - 1))
+
+    def halves(self, view):
+        """Products of A^(beta - 1) and of X A^(beta - 2) with the factor on the other side."""
+        b, source, factor = self.beta, view.source, view.factor[:, view.columns]
+        factors = (view.basis, view.coef)
+        neg_entries = lambda x, a: x * above(a, x) ** (b - 2)
+        pos_entries = lambda a: above(a, jnp.zeros_like(a)) ** (b - 1)
+        if stored(source) and not isinstance(source, Weighted):
+            pos = everywhere_products(*factors, pos_entries, view.side, factor)
+            (neg,) = entry_products(
+                source, *factors, lambda x, a: (neg_entries(x, a),), view.side, factor
+            )
+            return pos, neg
+        both = lambda x, a: (above(a, x) ** (b - 1), neg_entries(x, a))
+        return entry_products(source, *factors, both, view.side, factor)
+
+    def size(self, source):
+        """The divergence of the constant model; the number of entries of a constant source."""
+        return constant_size(self, source, jnp.asarray(float(num_entries(source)), source.dtype))
+
+    def check(self, source, name):
+        """Without positive entries everywhere the divergence is infinite for beta of 0 and less."""
+        if self.beta > 0:
+            return
+        plain = source.values if isinstance(source, Weighted) else source
+        values = plain.data if isinstance(plain, Sparse) else plain
+        sparse = isinstance(source, Sparse) and source.nnz < np.prod(source.shape)
+        zeros = values == 0
+        if isinstance(source, Weighted):
+            weights = source.weights.data if source.sparse else source.weights
+            zeros = zeros & (weights > 0)
+        if sparse or bool(jnp.any(zeros)):
+            raise ValueError(
+                f"{name} has entries of zero, whose divergence is infinite for beta = {self.beta:g}: add a "
+                f"small constant, take them as not seen (js.weighted), or use beta above 0."
+            )

@@ -1,0 +1,25 @@
+"""Guards that every divergence needs: approximations away from zero, sizes away from nothing."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+
+from jaxshared.data.products import model_total, total, zero_filled
+
+__all__ = ["above", "constant_size"]
+
+
+def above(a, x):
+    """``a`` kept above a tiny part of x, so that x / a and its square stay finite in any unit."""
+    root = jnp.sqrt(jnp.finfo(a.dtype).tiny)
+    return jnp.maximum(a, jnp.where(x > 0, x * root, jnp.finfo(a.dtype).tiny))
+
+
+def constant_size(loss, source, fallback):
+    """The loss of the best constant approximation, the mean, or ``fallback`` where that is nothing."""
+    plain = zero_filled(source)
+    ones = [jnp.ones((size, 1), plain.dtype) for size in plain.shape]
+    mean = total(source) / jnp.maximum(model_total(source, *ones), 1)
+    size = loss.value(source, ones[0] * mean, ones[1])
+    eps = jnp.finfo(plain.dtype).eps
+    return jnp.where(size > 100 * eps * fallback, size, fallback)

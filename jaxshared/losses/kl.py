@@ -1,0 +1,62 @@
+r"""Generalised Kullback-Leibler divergence: the loss for counts.
+
+.. math:: \sum_{ij} m_{ij} \left( x_{ij} \log \frac{x_{ij}}{a_{ij}} - x_{ij} + a_{ij} \right),
+          \qquad 0 \log 0 = 0
+
+Up to a constant the negative log-likelihood of Poisson counts with means a. The halves are
+:math:`neg = (X / A) H` and :math:`pos = \mathbf 1 \mathbf 1^\top H`: a sparse source needs A at its stored
+entries only.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import jax.numpy as jnp
+
+from jaxshared.data.entries import entry_products, entry_sum, stored
+from jaxshared.data.products import model_total, total
+from jaxshared.data.weighted import Weighted
+from jaxshared.losses.base import Loss
+from jaxshared.losses.guards import above, constant_size
+
+__all__ = ["KL"]
+
+
+@dataclasses.dataclass(frozen=True)
+class KL(Loss):
+    """At least zero, and zero exactly where the source is reproduced.
+
+    >>> one = jnp.ones((1, 1))
+    >>> round(float(KL().value(jnp.array([[2.0]]), one, one)), 4)  # 2 log 2 - 2 + 1
+    0.3863
+    """
+
+    rule_descends = True
+
+    def value(self, source, basis, coef):
+        """Over the stored entries, and the sum of the approximation for the others."""
+        if stored(source) and not isinstance(source, Weighted):
+            own = entry_sum(source, basis, coef, lambda x, a: _log_ratio(x, a) - x)
+            return own + model_total(source, basis, coef)
+        return entry_sum(source, basis, coef, lambda x, a: _log_ratio(x, a) - x + a)
+
+    def halves(self, view):
+        """(X / A) times the factor on the other side, and that factor's column sums."""
+        factor = view.factor[:, view.columns]
+        if isinstance(view.source, Weighted):
+            entries = lambda x, a: (jnp.ones_like(a), x / above(a, x))
+            return entry_products(view.source, view.basis, view.coef, entries, view.side, factor)
+        (neg,) = entry_products(
+            view.source, view.basis, view.coef, lambda x, a: (x / above(a, x),), view.side, factor
+        )
+        return jnp.broadcast_to(factor.sum(0), neg.shape), neg
+
+    def size(self, source):
+        """The loss of the constant model; the sum of a source that is constant itself."""
+        return constant_size(self, source, total(source))
+
+
+def _log_ratio(x, a):
+    positive = x > 0
+    return jnp.where(positive, x * jnp.log(jnp.where(positive, x, 1) / above(a, x)), 0)

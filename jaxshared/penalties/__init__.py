@@ -1,0 +1,22 @@
+"""Penalties: what is asked of the factors beside a good fit, one file each."""
+
+from jaxshared.penalties.agreement import Agreement
+from jaxshared.penalties.base import Custom, Penalty
+from jaxshared.penalties.coherence import Coherence
+from jaxshared.penalties.departure import Departure
+from jaxshared.penalties.errors import Errors
+from jaxshared.penalties.norms import L1, L2, Hoyer
+from jaxshared.penalties.smoothness import Smoothness
+
+__all__ = [
+    "L1",
+    "L2",
+    "Agreement",
+    "Coherence",
+    "Custom",
+    "Departure",
+    "Errors",
+    "Hoyer",
+    "Penalty",
+    "Smoothness",
+]

@@ -1,0 +1,115 @@
+"""What a penalty must know; a new one is a subclass in a file of its own, or a function alone.
+
+A penalty is a function of the factors with a strength among the hyper-parameters. It needs ``value``; its
+halves are then computed by :func:`jaxshared.split_grad`. Where it is quadratic in each block, ``part`` says
+so by hand, and the fast solvers apply.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+
+from jaxshared.base import block_of
+from jaxshared.checks import strength
+from jaxshared.transforms import split_grad
+
+__all__ = ["Custom", "Penalty"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Penalty:
+    """Base of all penalties: frozen and hashable, because they are static under jit."""
+
+    #: Whether ``part`` writes the penalty down as quadratic (or linear) in each block.
+    quadratic = False
+
+    @property
+    def names(self):
+        """The hyper-parameters it brings."""
+        return (self.name,)
+
+    def check(self, model):
+        """A ValueError where the penalty makes no sense for a model."""
+
+    def hyper(self, model, sources, changes, values):
+        """Its hyper-parameters: taken out of ``changes``, or their defaults.
+
+        ``values`` are those of the model and of the penalties before it.
+        """
+        return {self.name: strength(changes.pop(self.name, self.strength), self.name)}
+
+    def value(self, model, params, sources, hyper):
+        """The penalty, strength and all: a scalar."""
+        raise NotImplementedError(f"{type(self).__name__} does not define value.")
+
+    def touches(self, model, params, ref):
+        """Whether it depends on the block that ``ref`` names."""
+        return True
+
+    def part(self, model, params, sources, hyper, ref):
+        """The :class:`jaxshared.base.Quadratic` that it adds to a block, where ``quadratic``."""
+        raise NotImplementedError(f"{type(self).__name__} does not define part.")
+
+    def halves(self, model, params, sources, hyper, ref):
+        """Of its gradient with respect to one block."""
+        if self.quadratic:
+            return self.part(model, params, sources, hyper, ref).halves(block_of(params, ref))
+        value = functools.partial(self.value, model)
+        pos, neg = split_grad(value, signed=signed_fields(params))(params, sources, hyper)
+        return block_of(pos, ref), block_of(neg, ref)
+
+    def constrain(self, model, constraints):
+        """The constraints of all blocks, with what the penalty needs to mean anything."""
+        return constraints
+
+
+def signed_fields(params):
+    """Where factors may be negative: in error matrices."""
+    errors = getattr(params, "errors", ())
+    return ("0.errors",) if jax.tree.leaves(errors) else ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Custom(Penalty):
+    """A penalty from a function of the factors alone: ``strength * function(params)``.
+
+    The function must be defined at module level or kept in a variable: models are compared by it.
+
+    >>> import jaxshared as js
+    >>> def energy(params):
+    ...     return jnp.sum(params.bases[0] ** 2)
+    >>> model = js.NMF(2, penalties=(js.Custom(energy, strength=0.1, name="energy"),))
+    >>> float(model.hyper((jnp.ones((3, 4)),)).energy)
+    0.1
+    """
+
+    function: Callable
+    strength: float = 1.0
+    name: str = "custom"
+
+    def value(self, model, params, sources, hyper):
+        """Strength times function."""
+        return getattr(hyper, self.name) * self.function(params)
+
+
+def ranks_there(bases):
+    """How many columns of each basis are there: absent ones do not count."""
+    return [jnp.sum(jnp.any(basis > 0, axis=0)) for basis in bases]
+
+
+def block_refs(params, field):
+    """References to all blocks of one field of the factors."""
+    value = getattr(params, field)
+    if not isinstance(value, tuple):
+        return ((field, None),)
+    return tuple((field, at) for at in range(len(value)))
+
+
+def zeros_of(rank, dtype):
+    """A Gram matrix of nothing."""
+    return jnp.zeros((rank, rank), dtype)

@@ -1,0 +1,1 @@
+"""Starting factors: random, from singular vectors, from views, matched between sources."""

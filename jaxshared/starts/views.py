@@ -1,0 +1,75 @@
+"""Starts of models of views: all views begin from the same coefs, so that components mean the same."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+
+from jaxshared.data.products import product, sum_ratio, transposed_product
+from jaxshared.starts.factors import nndsvd, random_factors
+
+__all__ = ["chain", "heavy_weights", "start_views", "unit_sums"]
+
+# As in the authors' code: three rounds over the views, and steps enough for NMF to settle.
+ROUNDS, STEPS = 3, 200
+
+
+def start_views(key, sources, rank, method):
+    """Bases, and coefs that are the same for all views but for their units."""
+    dtype, samples = sources[0].dtype, sources[0].shape[1]
+    if method in ("random", "chain"):
+        sizes = (*(source.shape[0] for source in sources), samples)
+        ((*bases, coef),) = random_factors(key, (rank,), sizes, dtype)
+        return tuple(bases), (coef,) * len(sources)
+    basis, coef = nndsvd(key, sources[0], rank, method)
+    bases, coefs = [basis], [coef]
+    for source in sources[1:]:
+        # The best non-negative directions of another view for the samples of a component: their
+        # mean.
+        bases.append(product(source, coef / jnp.maximum(coef.sum(0), jnp.finfo(dtype).tiny)))
+        coefs.append(coef * sum_ratio(source, bases[-1], coef))
+    return tuple(bases), tuple(coefs)
+
+
+def heavy_weights(coef):
+    """Weights (samples, rank) that mostly fall on the few samples with the largest coefs in (0, 1)."""
+    weights = 1 / (1 - coef + 10 * jnp.finfo(coef.dtype).eps) ** 2
+    return weights / weights.sum(0)
+
+
+def chain(params, sources, rounds=ROUNDS, steps=STEPS):
+    """NMF of view after view, each from the coefs of the one before it, ``rounds`` times."""
+
+    def once(_, carry):
+        bases, coefs = (list(factors) for factors in carry)
+        for v, source in enumerate(sources):
+            # View 0 goes on from the last one: at first they are all the same.
+            before = coefs[v - 1] * sum_ratio(source, bases[v], coefs[v - 1])
+            bases[v], after = _nmf(source, bases[v], before, steps)
+            # A sample that this view lacks has no coefs here to hand on.
+            empty = transposed_product(source, jnp.ones((source.shape[0], 1), source.dtype)) == 0
+            coefs[v] = jnp.where(empty, before, after)
+        return tuple(bases), tuple(coefs)
+
+    bases, coefs = jax.lax.fori_loop(0, rounds, once, (params.bases, params.coefs))
+    return params._replace(bases=bases, coefs=coefs)
+
+
+def _nmf(source, basis, coef, steps):
+    """Lee and Seung's rule, and columns of the basis that sum to 1."""
+    tiny = jnp.finfo(coef.dtype).tiny
+
+    def step(_, pair):
+        basis, coef = pair
+        basis = basis * product(source, coef) / jnp.maximum(basis @ (coef.T @ coef), tiny)
+        basis, coef = unit_sums(basis, coef)
+        pos, neg = coef @ (basis.T @ basis), transposed_product(source, basis)
+        return basis, coef * neg / jnp.maximum(pos, tiny)
+
+    return jax.lax.fori_loop(0, steps, step, (basis, coef))
+
+
+def unit_sums(basis, coef):
+    """Eq. 3.9: columns of a basis that sum to 1, their sums given to the coef."""
+    sums = basis.sum(0)
+    return basis / jnp.where(sums > 0, sums, 1), coef * sums
