@@ -29,6 +29,7 @@ from jaxshared.transforms.kinds import (
     multilinear,
     never_negative,
 )
+from jaxshared.transforms.opaque import largest, pooled, solution, sort, tridiagonal_solution
 from jaxshared.transforms.pairs import Pair, by_sign, plus, times, value
 
 __all__ = ["RULES", "register"]
@@ -275,6 +276,12 @@ _TABLE = {
         bcsr_extract coo_todense csr_todense""",
     each: "optimization_barrier device_put psum psum_invariant pvary pbroadcast",
     gather: "gather",
+    sort: "sort",
+    largest("axis"): "top_k",
+    largest("reduction_dimension"): "approx_top_k",
+    pooled: "select_and_scatter_add select_and_gather_add",
+    solution: "custom_linear_solve",
+    tridiagonal_solution: "tridiagonal_solve",
     scatter_sub: "scatter-sub",
     scatter_mul: "scatter-mul",
     zero: "zeros_like empty empty2",
@@ -288,7 +295,7 @@ _TABLE = {
         round rem reduce_max reduce_min cummax cummin reduce_window_max reduce_window_min""",
     by_value: """
         log sin cos tan atan2 lgamma digamma polygamma zeta nextafter cumlogsumexp scatter-max
-        scatter-min pmax pmin while""",
+        scatter-min pmax pmin while lu cholesky triangular_solve""",
     inline: """
         jit pjit call core_call closed_call remat remat2 checkpoint custom_jvp_call
         custom_jvp_call_jaxpr custom_vjp_call custom_vjp_call_jaxpr custom_vmap_call composite""",
