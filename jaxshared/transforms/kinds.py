@@ -118,12 +118,16 @@ def keeps_sign(op, x, *rest):
 def by_value(op, *args):
     """Anything at all, of the values; every floating result is split by sign.
 
-    The rule of last resort: right for every primitive, but what it returns has one part in every
-    entry, so halves made of it alone are max(g, 0) and max(-g, 0).
+    The rule of last resort: right for every primitive, but each entry that it returns has one part
+    only, so halves that are made of it alone are max(g, 0) and max(-g, 0).
 
-    >>> from jaxshared.transforms import Pair, split_grad
-    >>> split_grad(lambda x: -x @ jnp.sin(x))(jnp.array([1.0, 4.0]))[0] > 0
-    Array([False, True], dtype=bool)
+    >>> from jaxshared.transforms import register, rules, split_grad
+    >>> rule = register("svd", by_value)
+    >>> pos, neg = split_grad(lambda a: jnp.linalg.norm(a, "nuc"))(jnp.diag(jnp.array([3.0, 2.0])))
+    >>> bool(jnp.allclose(pos - neg, jnp.eye(2), atol=1e-6)), bool((pos >= 0).all())
+    (True, True)
+    >>> rules.RULES.pop("svd") is by_value
+    True
     """
     outs = op.plain(args)
     return [by_sign(x) if floating(aval) else x for x, aval in zip(outs, op.avals, strict=True)]

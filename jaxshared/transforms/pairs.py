@@ -102,8 +102,9 @@ def value(x):
 
 def by_sign(x) -> Pair:
     """The parts of a number of unknown sign: max(x, 0) and max(-x, 0); NaN stays NaN in both."""
-    zero = np.zeros((), x.dtype)
-    return Pair(lax.max(x, zero), lax.max(-x, zero), value=x)
+    # the compiler's `max` drops a NaN where it is fused into the sum of a large array
+    upper = lambda x: lax.select(x != x, x, lax.max(x, np.zeros((), x.dtype)))
+    return Pair(upper(x), upper(-x), value=x)
 
 
 def one_sided(pos: Any, neg: Any, *, ratio: float = 0.0) -> Any:
