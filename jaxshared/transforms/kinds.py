@@ -16,7 +16,9 @@ __all__ = [
     "linear",
     "multilinear",
     "never_negative",
+    "scaled",
     "signed_linear",
+    "through_zero",
 ]
 
 
@@ -113,6 +115,24 @@ def keeps_sign(op, x, *rest):
     if x.neg is None:
         return Pair(out)
     return Pair(None, -out) if x.pos is None else by_sign(out)
+
+
+def through_zero(op, x):
+    r"""A smooth function with the sign of its input, which it scales by a factor that is not negative.
+
+    .. math:: g(p - n) = w p - w n, \qquad w = g(p - n) / (p - n)
+
+    So the robust losses keep both halves: their gradients are residuals with weights.
+    """
+    return keeps_sign(op, x) if x.one_sided else scaled(op, x)
+
+
+def scaled(fun, x):
+    """Both parts times fun(x) / x; close to zero that is the slope of ``fun``."""
+    small = np.sqrt(jnp.finfo(x.aval.dtype).tiny)
+    safe = jnp.where(abs(x.value) < small, small, x.value)
+    weight = fun(safe) / safe
+    return Pair(weight * x.pos, weight * x.neg)
 
 
 def by_value(op, *args):
