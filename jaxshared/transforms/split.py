@@ -68,7 +68,9 @@ def split_grad(
     The halves are those of the polynomial that ``fun`` writes down: :math:`(a - b)^2` is
     :math:`(a^2 + b^2) - 2ab` however it is spelled. Other functions (``sqrt``, ``exp``, ``abs``,
     ``maximum``, a signed denominator) are taken of the value and the result is split by sign, so
-    ``jnp.maximum(s, 0)`` makes one non-negative number of a sum s of squares.
+    ``jnp.maximum(s, 0)`` makes one non-negative number of a sum s of squares. Halves that are split
+    by sign may be one-sided, and a multiplicative rule is then not safe by itself:
+    :func:`jaxshared.transforms.one_sided` tells where.
 
     Args:
       fun: a function of arrays (or pytrees of them) that returns a scalar.
@@ -93,35 +95,39 @@ def split_grad(
 
     @functools.wraps(fun)
     def halves(*args, **kwargs):
-        positions = _positions(argnums, len(args))
-        paths, tree = jax.tree_util.tree_flatten_with_path((args, kwargs))
-        names = [_name(path) for path, _ in paths]
-        leaves = [leaf for _, leaf in paths]
-        owner = [path[1].idx if path[0].idx == 0 else None for path, _ in paths]
-        moved = [k for i in positions for k, j in enumerate(owner) if i == j]
-        fixed = [k for k, x in enumerate(leaves) if k not in moved and _is_float_array(x)]
-
-        aux = _Aux()
-
-        def scalar(diff, rest):
-            filled = dict(zip(moved + fixed, [*diff, *rest], strict=True))
-            inner = [filled.get(k, leaf) for k, leaf in enumerate(leaves)]
-            inner_args, inner_kwargs = jax.tree_util.tree_unflatten(tree, inner)
-            out = fun(*inner_args, **inner_kwargs)
-            return aux.take(out) if has_aux else (out, [])
-
-        diff, rest = [leaves[k] for k in moved], [leaves[k] for k in fixed]
-        inputs = [*diff, *rest]
-        program = jax.make_jaxpr(jax.grad(scalar, has_aux=True))(diff, rest)
-        free_sign = _signed_leaves(signed, names, args)
-        outs = _run(program, inputs, [free_sign[k] for k in moved + fixed], len(moved))
-        trees = [jax.tree_util.tree_structure(args[i]) for i in positions]
-        pos = _like_arguments([x.pos for x in outs], trees)
-        neg = _like_arguments([x.neg for x in outs], trees)
-        found = (pos[0], neg[0]) if isinstance(argnums, int) else (pos, neg)
-        return (found, aux.give(_run_plain(program, inputs, len(moved)))) if has_aux else found
+        return _halves(fun, argnums, has_aux, signed, args, kwargs)
 
     return halves
+
+
+def _halves(fun, argnums, has_aux, signed, args, kwargs):
+    positions = _positions(argnums, len(args))
+    paths, tree = jax.tree_util.tree_flatten_with_path((args, kwargs))
+    names = [_name(path) for path, _ in paths]
+    leaves = [leaf for _, leaf in paths]
+    owner = [path[1].idx if path[0].idx == 0 else None for path, _ in paths]
+    moved = [k for i in positions for k, j in enumerate(owner) if i == j]
+    fixed = [k for k, x in enumerate(leaves) if k not in moved and _is_float_array(x)]
+    aux = _Aux()
+
+    def scalar(diff, rest):
+        filled = dict(zip(moved + fixed, [*diff, *rest], strict=True))
+        inner = [filled.get(k, leaf) for k, leaf in enumerate(leaves)]
+        inner_args, inner_kwargs = jax.tree_util.tree_unflatten(tree, inner)
+        out = fun(*inner_args, **inner_kwargs)
+        return aux.take(out) if has_aux else (out, [])
+
+    diff, rest = [leaves[k] for k in moved], [leaves[k] for k in fixed]
+    program = jax.make_jaxpr(jax.grad(scalar, has_aux=True))(diff, rest)
+    free_sign = _signed_leaves(signed, names, args)
+    outs = _run(program, [*diff, *rest], [free_sign[k] for k in moved + fixed], len(moved))
+    trees = [jax.tree_util.tree_structure(args[i]) for i in positions]
+    pos = _like_arguments([x.pos for x in outs], trees)
+    neg = _like_arguments([x.neg for x in outs], trees)
+    found = (pos[0], neg[0]) if isinstance(argnums, int) else (pos, neg)
+    if not has_aux:
+        return found
+    return found, aux.give(_run_plain(program, [*diff, *rest], len(moved)))
 
 
 class _Aux:

@@ -63,6 +63,16 @@ def test_what_only_aux_needs_needs_no_rule():
     close(aux, np.linalg.svd(B, compute_uv=False))
 
 
+def test_what_aux_shares_with_the_gradient_is_computed_once():
+    def fun(B, H, X):
+        fit = B @ H.T
+        return jnp.sum((X - fit) ** 2), fit
+
+    calls = (split_grad(fun, has_aux=True), split_grad(lambda *args: fun(*args)[0]))
+    flops = [jax.jit(f).lower(B, H, X).compile().cost_analysis()["flops"] for f in calls]
+    assert flops[0] == flops[1]
+
+
 @pytest.mark.parametrize("out", [lambda s: s, lambda s: (s,), lambda s: (s, 1, 2)])
 def test_aux_that_is_not_there_is_refused(out):
     with pytest.raises(TypeError, match="has_aux=True needs a function that returns two things"):

@@ -41,7 +41,7 @@ X, B, H = draw(7, 9), draw(7, 3), draw(9, 3)
     ],
 )
 def test_minimum_volume_has_the_parts_of_the_inverse(volume):
-    # Leplat, Ang and Gillis (2019): 2 W Y with Y = (W^T W + delta I)^-1 = Y^+ - Y^-
+    # Leplat, Gillis and Ang (2020): 2 W Y with Y = (W^T W + delta I)^-1 = Y^+ - Y^-
     ridge = 0.1 * np.eye(3)
     found = jax.jit(split_grad(lambda B: volume(B.T @ B + ridge)))(B)
     inverse = np.linalg.inv(B.T @ B + ridge)
@@ -163,3 +163,21 @@ def test_a_scaled_part_is_right_at_zero_too(fun):
     pos, neg = split_grad(lambda w, a, b: jnp.sum(w * fun(a - b)))(np.ones(4), a, b)
     np.testing.assert_allclose(pos - neg, fun(a - b), rtol=1e-14)
     assert np.isfinite(pos).all() and pos[2] == neg[2] == 0.5
+
+
+def test_at_a_real_size_the_halves_differ_by_the_gradient_in_single_precision():
+    def objective(B, H, X):
+        error = X - B @ H.T
+        volume = jnp.linalg.slogdet(B.T @ B + 0.1 * np.eye(20, dtype=np.float32))[1]
+        trimmed = jnp.sum(jnp.sort((error**2).ravel())[:100_000])
+        return jnp.sum(jnp.log(jnp.cosh(error))) + trimmed + 100 * volume + square(clip(error))
+
+    args = [draw(*shape).astype(np.float32) for shape in ((300, 20), (400, 20), (300, 400))]
+    with jax.enable_x64(False):
+        found, grad = jax.jit(
+            lambda *args: (split_grad(objective, (0, 1))(*args), jax.grad(objective, (0, 1))(*args))
+        )(*args)
+    for pos, neg, g in zip(*found, grad, strict=True):
+        assert (pos >= 0).all() and (neg >= 0).all() and g.dtype == np.float32
+        # float32 sums of 400 terms of the halves' size
+        np.testing.assert_allclose(pos - neg, g, atol=4e-6 * float(jnp.max(pos + neg)))

@@ -1,7 +1,7 @@
 """A table of objectives as researchers write them: halves of each, or the error that says what to do.
 
-Each is a function of two non-negative factors B (6, 3), H (7, 3) and a non-negative source X (6, 7);
-``ALSO`` says what more there is. Both halves must be >= 0 and differ by ``jax.grad``.
+Each is a function of two non-negative factors B (6, 3), H (7, 3) and a source X (6, 7). Both halves in
+both factors must be >= 0 and differ by ``jax.grad``, in double precision.
 """
 
 import jax
