@@ -72,7 +72,16 @@ def branches(op, index, *args):
     for other in found[1:]:
         out_specs = [_join(a, b) for a, b in zip(out_specs, other, strict=True)]
     packed = [lambda *arrays, step=step: pack(step(*arrays), out_specs) for step in steps]
-    return unpack(lax.switch(index, packed, *arrays), out_specs)
+    platforms = op.params.get("branches_platforms")
+    if platforms is None:
+        outs = lax.switch(index, packed, *arrays)
+    else:  # the branch of another platform need not even compile on this one
+        named = {
+            name: f for f, names in zip(packed, platforms, strict=True) for name in names or ()
+        }
+        default = next((f for f, names in zip(packed, platforms, strict=True) if not names), None)
+        outs = lax.platform_dependent(*arrays, default=default, **named)
+    return unpack(outs, out_specs)
 
 
 def _program(op, body, specs, asked, consts=()):

@@ -9,7 +9,17 @@ import numpy as np
 
 from jaxshared.transforms.pairs import Pair, by_sign, floating, plus, value
 
-__all__ = ["by_value", "each", "keeps_sign", "linear", "multilinear", "never_negative"]
+__all__ = [
+    "by_value",
+    "each",
+    "keeps_sign",
+    "linear",
+    "multilinear",
+    "never_negative",
+    "scaled",
+    "signed_linear",
+    "through_zero",
+]
 
 
 def linear(op, *args):
@@ -77,6 +87,21 @@ def _join(op, args, pos, neg):
     ]
 
 
+def signed_linear(op, known, args):
+    r"""A map linear in ``args``, given the values of ``known``, that does not keep the sign.
+
+    .. math:: L(p - n) = (L(p)^+ + L(n)^-) - (L(p)^- + L(n)^+)
+    """
+    args, halves = [*map(value, known), *args], []
+    for name in ("pos", "neg"):
+        outs = _half(op, args, name) or [None] * len(op.avals)
+        halves.append([Pair() if out is None else by_sign(out) for out in outs])
+    return [
+        a if b.one_sided else Pair(plus(a.pos, b.neg), plus(a.neg, b.pos))
+        for a, b in zip(*halves, strict=True)
+    ]
+
+
 def never_negative(op, *args):
     """A function whose result is non-negative whatever its input: taken of the value."""
     return Pair(op(*map(value, args)))
@@ -92,7 +117,37 @@ def keeps_sign(op, x, *rest):
     return Pair(None, -out) if x.pos is None else by_sign(out)
 
 
+def through_zero(op, x):
+    r"""A smooth function with the sign of its input, which it scales by a factor that is not negative.
+
+    .. math:: g(p - n) = w p - w n, \qquad w = g(p - n) / (p - n)
+
+    So the robust losses keep both halves: their gradients are residuals with weights.
+    """
+    return keeps_sign(op, x) if x.one_sided else scaled(op, x)
+
+
+def scaled(fun, x):
+    """Both parts times fun(x) / x; close to zero that is the slope of ``fun``."""
+    small = np.sqrt(jnp.finfo(x.aval.dtype).tiny)
+    safe = jnp.where(abs(x.value) < small, small, x.value)
+    weight = fun(safe) / safe
+    return Pair(weight * x.pos, weight * x.neg)
+
+
 def by_value(op, *args):
-    """Anything at all, of the values; every floating result is split by sign."""
+    """Anything at all, of the values; every floating result is split by sign.
+
+    The rule of last resort: right for every primitive, but each entry that it returns has one part
+    only, so halves that are made of it alone are max(g, 0) and max(-g, 0).
+
+    >>> from jaxshared.transforms import register, rules, split_grad
+    >>> rule = register("svd", by_value)
+    >>> pos, neg = split_grad(lambda a: jnp.linalg.norm(a, "nuc"))(jnp.diag(jnp.array([3.0, 2.0])))
+    >>> bool(jnp.allclose(pos - neg, jnp.eye(2), atol=1e-6)), bool((pos >= 0).all())
+    (True, True)
+    >>> rules.RULES.pop("svd") is by_value
+    True
+    """
     outs = op.plain(args)
     return [by_sign(x) if floating(aval) else x for x, aval in zip(outs, op.avals, strict=True)]

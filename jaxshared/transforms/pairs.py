@@ -16,6 +16,7 @@ __all__ = [
     "by_sign",
     "constant",
     "floating",
+    "one_sided",
     "pack",
     "plus",
     "times",
@@ -101,8 +102,32 @@ def value(x):
 
 def by_sign(x) -> Pair:
     """The parts of a number of unknown sign: max(x, 0) and max(-x, 0); NaN stays NaN in both."""
-    zero = np.zeros((), x.dtype)
-    return Pair(lax.max(x, zero), lax.max(-x, zero), value=x)
+    # the compiler's `max` drops a NaN where it is fused into the sum of a large array
+    upper = lambda x: lax.select(x != x, x, lax.max(x, np.zeros((), x.dtype)))
+    return Pair(upper(x), upper(-x), value=x)
+
+
+def one_sided(pos: Any, neg: Any, *, ratio: float = 0.0) -> Any:
+    """Where only one half of a gradient is there, or the smaller is at most ``ratio`` of the larger.
+
+    The rule z * neg / pos is a division by zero where ``pos`` is missing and forgets z where ``neg``
+    is. That is right where the gradient itself has one sign for every z >= 0 (a row of zeros, a
+    penalty); where halves were split by sign it is a step of unbounded length, and a solver needs
+    another rule there. Takes the halves as :func:`split_grad` returns them; an entry where both are
+    zero is at rest and not one-sided.
+
+    Returns:
+      A tree of boolean arrays, like each of the halves.
+
+    >>> pos, neg = jnp.array([2.0, 3.0, 0.0, 0.0]), jnp.array([1.0, 0.0, 4.0, 0.0])
+    >>> one_sided(pos, neg)
+    Array([False,  True,  True, False], dtype=bool)
+    """
+    return jax.tree.map(
+        lambda p, n: (jnp.minimum(p, n) <= ratio * jnp.maximum(p, n)) & ((p > 0) | (n > 0)),
+        pos,
+        neg,
+    )
 
 
 def constant(x, aval) -> Any:

@@ -2,12 +2,13 @@ r"""The table of rules: what each primitive does to pairs (pos, neg).
 
 A rule is a function ``rule(op, *args)``. Floating arguments come as :class:`Pair`, all others as
 they are. ``op(*arrays)`` applies the primitive to ordinary arrays and ``op.params`` are its
-parameters. A rule returns a Pair, or a list with one entry per result. Four kinds cover nearly
+parameters. A rule returns a Pair, or a list with one entry per result. Five kinds cover nearly
 everything:
 
 - linear maps that keep the sign act on both parts;
 - products take every combination of parts: :math:`(p_a p_b + n_a n_b,\; p_a n_b + n_a p_b)`;
 - functions whose result is never negative take the value and have no negative part;
+- smooth functions with the sign of their input scale both parts by one factor;
 - all others take the value and are split by sign.
 """
 
@@ -28,7 +29,10 @@ from jaxshared.transforms.kinds import (
     linear,
     multilinear,
     never_negative,
+    scaled,
+    through_zero,
 )
+from jaxshared.transforms.opaque import largest, pooled, solution, sort, tridiagonal_solution
 from jaxshared.transforms.pairs import Pair, by_sign, plus, times, value
 
 __all__ = ["RULES", "register"]
@@ -130,24 +134,35 @@ def real_power(op, x, y):
 
 
 def maximum(op, a, b):
-    out = op(a.value, b.value)
     if a.neg is None or b.neg is None:
-        return Pair(out)
-    return Pair(None, -out) if a.pos is None and b.pos is None else by_sign(out)
+        return Pair(op(a.value, b.value))
+    if a.pos is None and b.pos is None:
+        return Pair(None, -op(a.value, b.value))
+    return _limited(op, a, b, lambda limit: limit.pos is None)
 
 
 def minimum(op, a, b):
-    out = op(a.value, b.value)
     if a.neg is None and b.neg is None:
-        return Pair(out)
-    return Pair(None, -out) if a.pos is None or b.pos is None else by_sign(out)
+        return Pair(op(a.value, b.value))
+    if a.pos is None or b.pos is None:
+        return Pair(None, -op(a.value, b.value))
+    return _limited(op, a, b, lambda limit: limit.neg is None)
+
+
+def _limited(op, a, b, beyond_zero):
+    """A limit on the far side of zero leaves the sign as it is: both parts are scaled."""
+    for x, limit in ((a, b), (b, a)):
+        if beyond_zero(limit):
+            return scaled(lambda x, limit=limit: op(x, limit.value), x)
+    return by_sign(op(a.value, b.value))
 
 
 def clamp(op, low, x, high):
-    out = op(low.value, x.value, high.value)
     if high.neg is None and (low.neg is None or x.neg is None):
-        return Pair(out)
-    return by_sign(out)
+        return Pair(op(low.value, x.value, high.value))
+    if high.neg is None and low.pos is None and x.pos is not None:
+        return scaled(lambda x: op(low.value, x, high.value), x)
+    return by_sign(op(low.value, x.value, high.value))
 
 
 def reduce_prod(op, x):
@@ -275,6 +290,12 @@ _TABLE = {
         bcsr_extract coo_todense csr_todense""",
     each: "optimization_barrier device_put psum psum_invariant pvary pbroadcast",
     gather: "gather",
+    sort: "sort",
+    largest("axis"): "top_k",
+    largest("reduction_dimension"): "approx_top_k",
+    pooled: "select_and_scatter_add select_and_gather_add",
+    solution: "custom_linear_solve",
+    tridiagonal_solution: "tridiagonal_solve",
     scatter_sub: "scatter-sub",
     scatter_mul: "scatter-mul",
     zero: "zeros_like empty empty2",
@@ -284,11 +305,12 @@ _TABLE = {
         exp exp2 logistic sqrt rsqrt cosh acos acosh erfc igamma igammac bessel_i0e
         regularized_incomplete_beta""",
     keeps_sign: """
-        sign cbrt tanh sinh asin asinh atan atanh erf erf_inv expm1 log1p bessel_i1e floor ceil
-        round rem reduce_max reduce_min cummax cummin reduce_window_max reduce_window_min""",
+        sign cbrt floor ceil round rem reduce_max reduce_min cummax cummin reduce_window_max
+        reduce_window_min""",
+    through_zero: "tanh sinh asin asinh atan atanh erf erf_inv expm1 log1p bessel_i1e",
     by_value: """
         log sin cos tan atan2 lgamma digamma polygamma zeta nextafter cumlogsumexp scatter-max
-        scatter-min pmax pmin while""",
+        scatter-min pmax pmin while lu cholesky triangular_solve""",
     inline: """
         jit pjit call core_call closed_call remat remat2 checkpoint custom_jvp_call
         custom_jvp_call_jaxpr custom_vjp_call custom_vjp_call_jaxpr custom_vmap_call composite""",

@@ -17,8 +17,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.extend import source_info_util
-from jax.extend.core import Literal
+from jax.extend.core import ClosedJaxpr, Literal, jaxpr_as_fun
+from jax.interpreters.partial_eval import dce_jaxpr
 
+from jaxshared.transforms.opaque import ADVICE
 from jaxshared.transforms.pairs import Pair, as_pair, by_sign, constant, floating, value
 from jaxshared.transforms.rules import RULES
 
@@ -38,13 +40,19 @@ class MissingRuleError(NotImplementedError):
             f"split_grad has no rule for the primitive {name!r}, met at "
             f"{where or 'an unknown line'}: rewrite that line with primitives that have one, or "
             "give it one with jaxshared.transforms.register(primitive, rule), where rule is "
-            "`linear`, `multilinear` or a function rule(op, *args) from Pairs to a Pair in which "
-            "op(*arrays) applies the primitive."
+            "`linear`, `multilinear`, `by_value` (right for every primitive, but split by sign, "
+            "which a multiplicative rule alone may not survive) or a function rule(op, *args) from "
+            "Pairs to a Pair in which op(*arrays) applies the primitive."
+            + (f" {ADVICE[name]}" if name in ADVICE else "")
         )
 
 
 def split_grad(
-    fun: Callable, argnums: int | Sequence[int] = 0, *, signed: Sequence[int | str] = ()
+    fun: Callable,
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    *,
+    signed: Sequence[int | str] = (),
 ) -> Callable:
     r"""The two halves of a gradient.
 
@@ -60,15 +68,20 @@ def split_grad(
     The halves are those of the polynomial that ``fun`` writes down: :math:`(a - b)^2` is
     :math:`(a^2 + b^2) - 2ab` however it is spelled. Other functions (``sqrt``, ``exp``, ``abs``,
     ``maximum``, a signed denominator) are taken of the value and the result is split by sign, so
-    ``jnp.maximum(s, 0)`` makes one non-negative number of a sum s of squares.
+    ``jnp.maximum(s, 0)`` makes one non-negative number of a sum s of squares. Halves that are split
+    by sign may be one-sided, and a multiplicative rule is then not safe by itself:
+    :func:`jaxshared.transforms.one_sided` tells where.
 
     Args:
       fun: a function of arrays (or pytrees of them) that returns a scalar.
       argnums: the position or positions to differentiate, as in ``jax.grad``.
+      has_aux: whether ``fun`` returns ``(scalar, aux)``, as in ``jax.grad``. What only ``aux`` needs
+        is computed without pairs and needs no rules.
       signed: arguments whose entries may have any sign.
 
     Returns:
-      A function of the same arguments that returns ``(pos, neg)``, each like the gradient.
+      A function of the same arguments that returns ``(pos, neg)``, each like the gradient; with
+      ``has_aux``, ``((pos, neg), aux)``.
 
     Raises:
       MissingRuleError: ``fun`` uses a primitive without a rule; the message names it and its line.
@@ -82,30 +95,62 @@ def split_grad(
 
     @functools.wraps(fun)
     def halves(*args, **kwargs):
-        positions = _positions(argnums, len(args))
-        paths, tree = jax.tree_util.tree_flatten_with_path((args, kwargs))
-        names = [_name(path) for path, _ in paths]
-        leaves = [leaf for _, leaf in paths]
-        owner = [path[1].idx if path[0].idx == 0 else None for path, _ in paths]
-        moved = [k for i in positions for k, j in enumerate(owner) if i == j]
-        fixed = [k for k, x in enumerate(leaves) if k not in moved and _is_float_array(x)]
-
-        def scalar(diff, rest):
-            filled = dict(zip(moved + fixed, [*diff, *rest], strict=True))
-            inner = [filled.get(k, leaf) for k, leaf in enumerate(leaves)]
-            inner_args, inner_kwargs = jax.tree_util.tree_unflatten(tree, inner)
-            return fun(*inner_args, **inner_kwargs)
-
-        diff, rest = [leaves[k] for k in moved], [leaves[k] for k in fixed]
-        program = jax.make_jaxpr(jax.grad(scalar))(diff, rest)
-        free_sign = _signed_leaves(signed, names, args)
-        outs = _run(program, [*diff, *rest], [free_sign[k] for k in moved + fixed])
-        trees = [jax.tree_util.tree_structure(args[i]) for i in positions]
-        pos = _like_arguments([x.pos for x in outs], trees)
-        neg = _like_arguments([x.neg for x in outs], trees)
-        return (pos[0], neg[0]) if isinstance(argnums, int) else (pos, neg)
+        return _halves(fun, argnums, has_aux, signed, args, kwargs)
 
     return halves
+
+
+def _halves(fun, argnums, has_aux, signed, args, kwargs):
+    positions = _positions(argnums, len(args))
+    paths, tree = jax.tree_util.tree_flatten_with_path((args, kwargs))
+    names = [_name(path) for path, _ in paths]
+    leaves = [leaf for _, leaf in paths]
+    owner = [path[1].idx if path[0].idx == 0 else None for path, _ in paths]
+    moved = [k for i in positions for k, j in enumerate(owner) if i == j]
+    fixed = [k for k, x in enumerate(leaves) if k not in moved and _is_float_array(x)]
+    aux = _Aux()
+
+    def scalar(diff, rest):
+        filled = dict(zip(moved + fixed, [*diff, *rest], strict=True))
+        inner = [filled.get(k, leaf) for k, leaf in enumerate(leaves)]
+        inner_args, inner_kwargs = jax.tree_util.tree_unflatten(tree, inner)
+        out = fun(*inner_args, **inner_kwargs)
+        return aux.take(out) if has_aux else (out, [])
+
+    diff, rest = [leaves[k] for k in moved], [leaves[k] for k in fixed]
+    program = jax.make_jaxpr(jax.grad(scalar, has_aux=True))(diff, rest)
+    free_sign = _signed_leaves(signed, names, args)
+    outs = _run(program, [*diff, *rest], [free_sign[k] for k in moved + fixed], len(moved))
+    trees = [jax.tree_util.tree_structure(args[i]) for i in positions]
+    pos = _like_arguments([x.pos for x in outs], trees)
+    neg = _like_arguments([x.neg for x in outs], trees)
+    found = (pos[0], neg[0]) if isinstance(argnums, int) else (pos, neg)
+    if not has_aux:
+        return found
+    return found, aux.give(_run_plain(program, [*diff, *rest], len(moved)))
+
+
+class _Aux:
+    """What ``fun`` returns beside the objective: traced leaves leave its program, others stay."""
+
+    def take(self, out):
+        if not isinstance(out, tuple | list) or len(out) != 2:
+            raise TypeError(
+                "has_aux=True needs a function that returns two things, the objective and aux, but "
+                f"it returned {out!r}."
+            )
+        objective, aux = out
+        leaves, self.tree = jax.tree_util.tree_flatten(aux)
+        self.traced = [isinstance(x, jax.core.Tracer) for x in leaves]
+        self.rest = [None if known else x for x, known in zip(leaves, self.traced, strict=True)]
+        return objective, [x for x, known in zip(leaves, self.traced, strict=True) if known]
+
+    def give(self, arrays):
+        arrays = iter(arrays)
+        leaves = [
+            next(arrays) if known else x for x, known in zip(self.rest, self.traced, strict=True)
+        ]
+        return jax.tree_util.tree_unflatten(self.tree, leaves)
 
 
 def _positions(argnums, num_args):
@@ -159,9 +204,9 @@ def _like_arguments(parts, trees):
     return tuple(out)
 
 
-def _run(program, inputs, free_sign):
-    """Run the program of a gradient on pairs, without what only the objective's value needs."""
-    jaxpr, used = _without_dead_code(program.jaxpr)
+def _run(program, inputs, free_sign, count):
+    """Run a program's first results, a gradient, on pairs, without what only others need."""
+    jaxpr, used = _without_dead_code(program.jaxpr, slice(count))
     pairs = []
     for x, is_signed, var in zip(inputs, free_sign, program.jaxpr.invars, strict=True):
         x = jnp.asarray(x, var.aval.dtype)
@@ -170,7 +215,8 @@ def _run(program, inputs, free_sign):
         pairs.append(pair)
     pairs = [pair for pair, is_used in zip(pairs, used, strict=True) if is_used]
     outs = []
-    for x, var in zip(evaluate(jaxpr, program.consts, pairs), program.jaxpr.outvars, strict=True):
+    found = evaluate(jaxpr, program.consts, pairs)
+    for x, var in zip(found, program.jaxpr.outvars[:count], strict=True):
         x = as_pair(x, var.aval)
         zeros = jnp.zeros(var.aval.shape, var.aval.dtype)
         outs.append(
@@ -179,12 +225,17 @@ def _run(program, inputs, free_sign):
     return outs
 
 
-def _without_dead_code(jaxpr):
-    try:
-        from jax.interpreters.partial_eval import dce_jaxpr
-    except ImportError:  # it saves work and rules for dead code, but nothing depends on it
-        return jaxpr, [True] * len(jaxpr.invars)
-    return dce_jaxpr(jaxpr, [True] * len(jaxpr.outvars))
+def _run_plain(program, inputs, count):
+    """The results after the first ``count``, which are no gradient, as ordinary arrays."""
+    jaxpr, used = _without_dead_code(program.jaxpr, slice(count, None))
+    inputs = [x for x, is_used in zip(inputs, used, strict=True) if is_used]
+    return jaxpr_as_fun(ClosedJaxpr(jaxpr, program.consts))(*inputs)
+
+
+def _without_dead_code(jaxpr, wanted):
+    keep = [False] * len(jaxpr.outvars)
+    keep[wanted] = [True] * len(keep[wanted])
+    return dce_jaxpr(jaxpr, keep)
 
 
 class Op:

@@ -112,6 +112,18 @@ UNARY = {
     "reduce_min": lambda x: x.min(0),
     "reduce_prod": lambda x: x.prod(1),
     "reduce_prod of two axes": lambda x: x[:, :, None].prod((0, 2)),
+    "sort": lambda x: jnp.sort(x, axis=1),
+    "top_k": lambda x: lax.top_k(x, 2)[0],
+    "median": lambda x: jnp.median(x, axis=0),
+    "triangular_solve": lambda x: lax.linalg.triangular_solve(
+        jnp.eye(3) * 2 + jnp.tril(x[:, :3], -1), x, left_side=True, lower=True
+    ),
+    "solve": lambda x: jnp.linalg.solve(x @ x.T + jnp.eye(3), x),
+    "cholesky": lambda x: jnp.linalg.cholesky(x @ x.T + jnp.eye(3)),
+    "slogdet": lambda x: jnp.linalg.slogdet(x @ x.T + jnp.eye(3))[1],
+    "tridiagonal_solve": lambda x: lax.linalg.tridiagonal_solve(
+        np.array([0.0, -1, 1]), np.full(3, 4.0), np.array([1.0, -1, 0]), x
+    ),
     "cumsum": lambda x: jnp.cumsum(x, axis=1),
     "cumsum from the end": lambda x: lax.cumsum(x, axis=0, reverse=True),
     "cumprod": lambda x: jnp.cumprod(x, axis=1),
@@ -184,7 +196,7 @@ KEEPS_SIGN = {
     "copy", "slice", "dynamic_slice", "pad", "pad inside", "gather", "gather columns",
     "gather along", "gather one column", "scatter-add", "scatter", "scatter-mul", "segment_sum",
     "where", "split", "tile", "roll", "tril", "diag", "reduce_sum", "mean", "reduce_max",
-    "reduce_min", "cumsum", "cumsum from the end", "cummax", "stop_gradient",
+    "reduce_min", "sort", "top_k", "cumsum", "cumsum from the end", "cummax", "stop_gradient",
     "optimization_barrier",
 }  # fmt: skip
 
@@ -312,7 +324,8 @@ def test_the_table_knows_the_names_of_this_jax():
         "broadcast_in_dim squeeze rev copy slice dynamic_slice dynamic_update_slice pad "
         "concatenate gather scatter scatter_add select_n convert_element_type "
         "reduce_precision iota jit custom_jvp_call custom_vjp_call remat scan while cond "
-        "stop_gradient sharding_constraint "
+        "stop_gradient sharding_constraint sort top_k approx_top_k select_and_scatter_add "
+        "linear_solve tridiagonal_solve triangular_solve lu cholesky "
     )
     missing = [
         name for name in listed.split() if getattr(primitives, name + "_p").name not in RULES
