@@ -20,7 +20,8 @@ from jaxshared.penalties import (
     Penalty,
     Smoothness,
 )
-from jaxshared.terms import Factorisation, Term, beside, own, summed
+from jaxshared.factorisation import Factorisation
+from jaxshared.terms import Term, beside, own, summed
 from jaxshared.models.colnmf import ColNMF
 from jaxshared.models.concatnmf import ConcatNMF
 from jaxshared.models.inmf import INMF

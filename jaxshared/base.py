@@ -5,7 +5,7 @@ step, compares results, or uses the factors. Structure (ranks, which source shar
 lives in frozen dataclasses, static under ``jit``; numbers live in NamedTuples of arrays.
 
 A model is made of *blocks*: the leaves of its ``Params``, in order. A step moves one block after the
-other, always on the newest values (bases first, then coefficients). :mod:`jaxshared.terms` derives a
+other, always on the newest values (bases first, then coefficients). ``factorisation`` derives a
 model from what it declares: terms (source, basis, coef, loss) and penalties.
 """
 
@@ -164,7 +164,7 @@ class Model:
 
     A new model needs ``init``, ``hyper``, ``objective`` and ``reconstruct``; the halves of its gradient
     are then computed by :func:`jaxshared.split_grad`. A model made of terms and penalties declares
-    those instead (:class:`jaxshared.terms.Factorisation`), and the rest follows.
+    those instead (:class:`jaxshared.factorisation.Factorisation`), and the rest follows.
 
     ``frozen`` holds pairs (block, columns) that stay where they are, columns None for all of them;
     ``js.fit(..., frozen=...)`` sets it.
@@ -295,11 +295,14 @@ class Model:
 
     def derived_split(self, params, sources, hyper):
         """The same halves, computed from ``objective`` by :func:`jaxshared.split_grad`."""
-        return split_grad(self.objective, signed=self.signed)(params, sources, hyper)
+        free = jax.tree.map(lambda c: c is Constraint.FREE, self.constraints(params))
+        fields = [f"0.{name}" for name in free._fields if any(jax.tree.leaves(getattr(free, name)))]
+        signed = (*self.signed, *fields)
+        return split_grad(self.objective, signed=signed)(params, sources, hyper)
 
     @property
     def signed(self):
-        """Positions among (params, sources, hyper) whose entries may be negative."""
+        """Positions among (params, sources, hyper) whose entries may be negative; free blocks are known."""
         return ()
 
     def active(self, ranks):

@@ -11,6 +11,7 @@ import numpy as np
 
 from jaxshared.base import Constraint, Move, check_gradient, put
 from jaxshared.data.sources import as_sources
+from jaxshared.factorisation import Factorisation
 from jaxshared.fit import check_key, prepare
 from jaxshared.solvers import Multiplicative, violation
 
@@ -67,8 +68,9 @@ def verify(model, sources, *, key, hyper=None, steps=STEPS):
     pos - neg and the gradient, and the most negative entry of either half. A block with a closed form
     must not be improvable by small changes, and one whose rows are tied must keep to its curvature
     bound. For the model: the largest rise of the objective within one of ``steps`` multiplicative
-    steps, the KKT residual at the end relative to the start, and how far the quick objective is from
-    the objective.
+    steps, the KKT residual at the end relative to the start, how far the quick objective is from the
+    objective, and ``reconstruct`` from what the terms say. Penalties that need something to work on, as
+    graphs, are given an example of it.
 
     >>> import jaxshared as js
     >>> report = js.verify(js.NMF(2), np.ones((4, 5)), key=jax.random.key(0))
@@ -80,11 +82,35 @@ def verify(model, sources, *, key, hyper=None, steps=STEPS):
     sources = as_sources(sources, aligned=model.aligned, num_sources=model.num_sources)
     with jax.enable_x64(True):
         sources = tuple(source.astype(jnp.float64) for source in sources)
+        if hyper is None or isinstance(hyper, dict):
+            hyper = _examples(model, sources) | (hyper or {})
         sources, hyper = prepare(model, sources, hyper)
         params = jax.tree.map(_double, jax.jit(model.init)(key, sources))
         checks = _block_checks(model, params, sources, hyper, key)
         checks += _descent_checks(model, params, sources, hyper, steps)
+        apart = _reconstruction(model, params, sources)
+        checks.append(Check("all blocks", "reconstruct against the terms", apart, TOLERANCE))
     return Report(model, tuple(checks))
+
+
+def _examples(model, sources):
+    """What lets every penalty be seen at work."""
+    penalties = model.all_penalties if isinstance(model, Factorisation) else ()
+    return {name: value for p in penalties for name, value in p.example(sources).items()}
+
+
+def _reconstruction(model, params, sources):
+    """How far ``reconstruct`` is from what the terms compare the sources with, or from their shapes."""
+    found = model.reconstruct(params)
+    if [x.shape for x in found] != [source.shape for source in sources]:
+        return np.inf
+    if not isinstance(model, Factorisation):
+        return 0.0 if all(bool(jnp.all(jnp.isfinite(x))) for x in found) else np.inf
+    apart = 0.0
+    for i, x in enumerate(found):
+        meant = np.asarray(model.basis_of(params, i) @ model.coef_of(params, i).T)
+        apart = max(apart, _largest(np.asarray(x) - meant) / (np.max(np.abs(meant)) or 1.0))
+    return apart
 
 
 def _double(leaf):

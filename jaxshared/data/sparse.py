@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 import scipy.sparse
 
-from jaxshared.data.sparse_products import sampled_p, spmm_p, spread_p
+from jaxshared.data.sparse_products import places_of, sampled_p, spmm_p, spread_p
 
 __all__ = ["Compressed", "Sparse"]
 
@@ -101,6 +101,11 @@ class Sparse:
         """
         basis, coef = (jnp.asarray(factor, self.dtype) for factor in (basis, coef))
         return sampled_p.bind(self.rows.indices, self.rows.indptr, basis, coef)
+
+    @property
+    def places(self):
+        """The row of each stored value."""
+        return places_of(self.rows.indices, self.rows.indptr)
 
     def spread(self, entries, dense):
         """The product with ``dense`` of a matrix that has ``entries`` at the stored places.

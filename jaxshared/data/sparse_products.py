@@ -16,7 +16,7 @@ from jax.interpreters import ad, batching, mlir
 from jaxshared.transforms import Pair, multilinear, register
 from jaxshared.transforms.pairs import plus
 
-__all__ = ["sampled_p", "spmm_p", "spread_p"]
+__all__ = ["places_of", "sampled_p", "spmm_p", "spread_p"]
 
 # The primitive: operands are the compressed rows of X, those of X^T, and the dense matrix.
 spmm_p = Primitive("spmm")
@@ -130,7 +130,7 @@ def _sampled(indices, indptr, left, right):
     return _sampled_lanes(indices, indptr, left[:, None], right[:, None])[:, 0]
 
 
-def _places(indices, indptr):
+def places_of(indices, indptr):
     """The row of each stored value."""
     rows = jnp.arange(indptr.shape[0] - 1, dtype=indices.dtype)
     return jnp.repeat(rows, jnp.diff(indptr), total_repeat_length=indices.shape[0])
@@ -149,7 +149,7 @@ def _sampled_lanes(indices, indptr, left, right):
     parts = -(-count // size)
     missing = (0, parts * size - count)
     places = [
-        jnp.pad(at, missing).reshape(parts, size) for at in (_places(indices, indptr), indices)
+        jnp.pad(at, missing).reshape(parts, size) for at in (places_of(indices, indptr), indices)
     ]
 
     def part(at):
@@ -212,7 +212,7 @@ def _spread_transpose(cotangent, entries, indices, indptr, dense):
 def _scattered(entries, indices, indptr, left, aval):
     """The product along columns: there is no transposed layout of these entries."""
     out = jnp.zeros(aval.shape, aval.dtype)
-    return out.at[indices].add(entries[:, None] * left[_places(indices, indptr)])
+    return out.at[indices].add(entries[:, None] * left[places_of(indices, indptr)])
 
 
 def _sampled_batch(args, dims):

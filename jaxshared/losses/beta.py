@@ -68,21 +68,26 @@ class Beta(Loss):
     def value(self, source, basis, coef):
         """Entry by entry; what a sparse source does not store has divergence a^beta / beta."""
         if stored(source) and not isinstance(source, Weighted):
-            extra = lambda x, a: self._entry(x, a) - self._entry(jnp.zeros_like(x), a)
-            zeros = everywhere_sum(basis, coef, lambda a: self._entry(jnp.zeros_like(a), a))
-            return zeros + entry_sum(source, basis, coef, extra)
-        return entry_sum(source, basis, coef, self._entry)
+            zeros = everywhere_sum(basis, coef, lambda a: self._own(a, jnp.zeros_like(a)))
+            return zeros + entry_sum(source, basis, coef, self._with_data)
+        both = lambda x, a: self._own(a, x) + self._with_data(x, a)
+        return entry_sum(source, basis, coef, both)
 
-    def _entry(self, x, a):
+    def _own(self, a, x):
+        """The part of an entry that has no data in it: a^beta / beta."""
+        b, a = self.beta, above(a, x)
+        return jnp.log(a) if b == 0 else a**b / b
+
+    def _with_data(self, x, a):
+        """The part that vanishes where the data does."""
         b, a = self.beta, above(a, x)
         positive = x > 0
         safe = jnp.where(positive, x, 1)
         if b == 0:
-            return jnp.where(positive, safe / a - jnp.log(safe / a) - 1, 0)
+            return jnp.where(positive, safe / a - jnp.log(safe) - 1, 0)
         if b == 1:
-            return jnp.where(positive, safe * jnp.log(safe / a) - safe + a, a)
-        own = jnp.where(positive, safe**b, 0) - b * x * a ** (b - 1)
-        return (own + (b - 1) * a**b) / (b * (b - 1))
+            return jnp.where(positive, safe * jnp.log(safe / a) - safe, 0)
+        return jnp.where(positive, safe**b / (b * (b - 1)) - x * a ** (b - 1) / (b - 1), 0)
 
     def halves(self, view):
         """Products of A^(beta - 1) and of X A^(beta - 2) with the factor on the other side."""

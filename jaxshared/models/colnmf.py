@@ -12,8 +12,9 @@ import dataclasses
 from typing import NamedTuple
 
 from jaxshared.checks import whole_number
+from jaxshared.factorisation import Factorisation
 from jaxshared.starts.views import start_views
-from jaxshared.terms import Factorisation, Term, own
+from jaxshared.terms import Term, own
 
 __all__ = ["ColNMF", "Params"]
 

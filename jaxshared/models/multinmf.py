@@ -4,10 +4,9 @@ r"""MultiNMF (Liu et al. 2013): views of the same samples, pulled towards one co
               + \sum_v \lambda_v \|s_v V_v Q_v - V^*\|_F^2, \\
           Q_v = \operatorname{diag}(\mathbf 1^\top U_v), \quad s_v = 1 / \textstyle\sum X_v
 
-This is the paper's eq. 3.6 for the scaled views :math:`s_v X_v`, whose entries sum to 1. The
-scale is a number in the objective, so no view is copied: bases have columns that sum to 1 (the
-paper's P(w|k)), coefs carry the units of their own view, and the consensus is free of any unit
-(P(d, k)). With another loss its value takes the place of the squared error, divided by its size.
+The paper's eq. 3.6 for views :math:`s_v X_v` that sum to 1, as a number in the objective, so that no view
+is copied: bases have columns that sum to 1 (P(w|k)), coefs carry the units of their own view, and the
+consensus is free of any unit (P(d, k)). Another loss takes the place of the squared error.
 """
 
 from __future__ import annotations
@@ -19,13 +18,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxshared.base import Model, Move
+from jaxshared.base import Model
 from jaxshared.checks import per_source, whole_number
 from jaxshared.data.partial import Partial, mask_of
-from jaxshared.data.products import product
+from jaxshared.factorisation import Factorisation
 from jaxshared.penalties import Agreement
 from jaxshared.starts import views
-from jaxshared.terms import Factorisation, Term, own
+from jaxshared.terms import Term, own
 
 __all__ = ["MultiNMF", "Params"]
 
@@ -42,10 +41,10 @@ class Params(NamedTuple):
 class MultiNMF(Factorisation):
     """``rank`` components in every view; ``inner`` moves of each view before the consensus moves.
 
-    ``inner=1`` lets the consensus follow every move and suits every solver. The paper's algorithm
-    1 is ``inner`` of 100 or so with the Multiplicative solver: the same objective, other
-    intermediate points. Hyper-parameters: ``weights`` (1), ``agreement`` (0.01), ``scales`` and
-    ``present``, for each view None or a mask of the samples that it has.
+    ``inner=1`` suits every solver. The paper's algorithm 1 is ``inner`` of 100 or so with the
+    Multiplicative solver: the same objective, other intermediate points. Hyper-parameters:
+    ``weights`` (1), ``agreement`` (0.01), ``scales``, and ``present``, for each view None or a mask
+    of the samples that it has.
 
     >>> import jaxshared as js
     >>> x, y = jnp.kron(jnp.eye(2), jnp.ones((3, 4))), jnp.kron(jnp.eye(2), jnp.ones((2, 4)))
@@ -87,10 +86,9 @@ class MultiNMF(Factorisation):
     def seen_sources(self, params, sources, hyper):
         """Only the samples that a view has."""
         masks = [mask_of(hyper, v) for v in range(len(sources))]
-        if any(mask is not None for mask in masks) and not self.term_loss.least_squares:
+        if hyper.present is not None and not self.term_loss.least_squares:
             raise ValueError(
-                f"present goes with squared error, and the loss is {self.loss!r}: pass views with NaN "
-                f"for what was not seen, js.missing(view)."
+                f"present is for squared error, not {self.loss!r}: use js.missing(view)."
             )
         return tuple(x if m is None else Partial(x, m) for x, m in zip(sources, masks))
 
@@ -100,51 +98,26 @@ class MultiNMF(Factorisation):
 
     def normalise(self, params, hyper=None):
         """Bases with columns that sum to 1, the paper's gauge."""
-        for v in range(len(params.bases)):
-            params = self._unit_sums(params, v)
-        return params
+        pairs = [views.unit_sums(u, v) for u, v in zip(params.bases, params.coefs)]
+        bases, coefs = zip(*pairs)
+        return params._replace(bases=bases, coefs=coefs)
 
     def init(self, key, sources, *, method="random"):
         """All views start from the same coefs, so that their components mean the same.
 
-        ``random``: random coefs, and as column r of every basis a mean of the view's samples with
-        weights that mostly fall on the few samples whose coef r is largest: the same samples in
-        all views. ``chain``: as in the authors' code, NMF of the first
-        view, whose coefs start the second view, and so on, three times round. NNDSVD: of the
-        first view.
+        ``random``: random coefs, and as column r of every basis a mean of the samples whose coef r
+        is largest: the same samples in all views. ``chain``: as in the authors' code, NMF of the
+        first view, whose coefs start the second, and so on, three times round. NNDSVD: of the first.
         """
-        bases, coefs = views.start_views(key, sources, self.rank, method)
-        if method == "random":
-            weights = views.heavy_weights(coefs[0])
-            bases = tuple(product(source, weights) for source in sources)
-        params = Params(bases, coefs, jnp.zeros_like(coefs[0]))
-        params = self.rescale(params, sources)
+        bases, coefs = views.start_views(key, sources, self.rank, method, heavy=True)
+        params = self.rescale(Params(bases, coefs, jnp.zeros_like(coefs[0])), sources)
         return self.rescale(views.chain(params, sources), sources) if method == "chain" else params
 
     def rescale(self, params, sources):
         """Coefs multiplied so that every approximation has the sum of its view, and their mean."""
         params = super().rescale(params, sources)
-        return params._replace(consensus=self._agreement.mean(params, self.hyper(sources)))
-
-    @property
-    def _agreement(self):
-        return self.own_penalties[0]
-
-    def moves(self, params, sources):
-        """The consensus has a formula."""
-        return (*super().moves(params, sources)[:-1], Move.CLOSED_FORM)
-
-    def quadratic(self, params, sources, hyper, block):
-        """The row of a sample that a view lacks feels nothing: its Gram product is taken away again."""
-        problem, v = super().quadratic(params, sources, hyper, block), block - len(params.bases)
-        mask = mask_of(hyper, v) if 0 <= v < len(params.coefs) else None
-        if mask is None:
-            return problem
-        return problem._replace(rest=jnp.where(mask > 0, 0, -(params.coefs[v] @ problem.gram)))
-
-    def closed_form(self, params, sources, hyper, block):
-        """Eq. 3.11: the consensus is the mean of the scaled coefs, weighted by their agreement."""
-        return self._agreement.mean(params, hyper)
+        (agreement,) = self.own_penalties
+        return params._replace(consensus=agreement.mean(params, self.hyper(sources)))
 
     def visit(self, params, move):
         """Algorithm 1: every view ``inner`` times (eqs. 3.8, 3.9, 3.10), then the consensus."""
@@ -154,10 +127,8 @@ class MultiNMF(Factorisation):
             def view(_, params, v=v):
                 return move(self._unit_sums(move(params, v), v), number + v)
 
-            if self.inner > 1:
-                params = jax.lax.fori_loop(0, self.inner, view, params)
-            else:
-                params = view(0, params)
+            several = self.inner > 1
+            params = jax.lax.fori_loop(0, self.inner, view, params) if several else view(0, params)
         return move(params, 2 * number)
 
     def _unit_sums(self, params, v):
@@ -173,8 +144,7 @@ class MultiNMF(Factorisation):
         """``params`` with the coefs of absent samples from the consensus: ``reconstruct`` fills."""
         coefs = []
         for v, coef in enumerate(params.coefs):
-            mask = mask_of(hyper, v)
-            sums = hyper.scales[v] * params.bases[v].sum(0)
+            mask, sums = mask_of(hyper, v), hyper.scales[v] * params.bases[v].sum(0)
             own = jnp.where(sums > 0, params.consensus / jnp.where(sums > 0, sums, 1), 0)
             coefs.append(coef if mask is None else jnp.where(mask > 0, coef, own))
         return params._replace(coefs=tuple(coefs))

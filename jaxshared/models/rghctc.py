@@ -18,15 +18,13 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxshared.base import Constraint, Move, references
 from jaxshared.checks import whole_number
 from jaxshared.data.graph import check_graphs
 from jaxshared.data.sparse import Sparse
+from jaxshared.factorisation import Factorisation
 from jaxshared.penalties import Errors, Smoothness
-from jaxshared.penalties.errors import cleaned, soft_errors
 from jaxshared.starts import factors as start
-from jaxshared.terms import Factorisation, Projection, Term, own
-from jaxshared.transforms import split_grad
+from jaxshared.terms import Projection, Term, own
 
 __all__ = ["RGHCTC", "Params"]
 
@@ -34,9 +32,8 @@ __all__ = ["RGHCTC", "Params"]
 class Params(NamedTuple):
     """One tall basis per source, one tall coef for all, and the errors.
 
-    ``errors[k]`` is a (features, samples) matrix for a dense source. For a sparse one it is None:
-    its errors live on the stored entries, follow from the factors, and are shown by
-    ``model.errors``.
+    ``errors[k]`` is a matrix for a dense source. For a sparse one it is None: its errors live on the
+    stored entries, follow from the factors, and are shown by ``model.errors``.
     """
 
     bases: tuple
@@ -88,60 +85,8 @@ class RGHCTC(Factorisation):
 
     def seen_sources(self, params, sources, hyper):
         r"""The sources without their errors, :math:`Z_k = X_k - S_k`."""
-        return tuple(self.without_errors(params, sources, hyper, k)[0] for k in range(len(sources)))
-
-    def without_errors(self, params, sources, hyper, k):
-        r"""One source without its errors, and :math:`\|S_k\|_1`."""
-        source, error = sources[k], params.errors[k]
-        if error is not None:
-            return source - error, jnp.sum(jnp.abs(error))
-        if not self.robust:
-            return source, jnp.zeros((), source.dtype)
-        return cleaned(source, params.bases[k], params.coef, self._threshold(hyper, k))
-
-    def _threshold(self, hyper, k):
-        return self.own_penalties[1].threshold(hyper, k)
-
-    def _stored(self, source):
-        return self.robust and not isinstance(source, Sparse)
-
-    def constraints(self, params):
-        """Errors are free, all else is non-negative."""
-        free = jax.tree.map(lambda _: Constraint.FREE, params.errors)
-        return super().constraints(params)._replace(errors=free)
-
-    def moves(self, params, sources):
-        """Errors have a formula; bases and coef are least squares problems."""
-        of_field = {"errors": Move.CLOSED_FORM}
-        pairs = zip(references(params), super().moves(params, sources))
-        return tuple(of_field.get(ref[0], move) for ref, move in pairs)
-
-    def closed_form(self, params, sources, hyper, block):
-        """Errors by soft thresholding (eq. 5)."""
-        k = references(params)[block][1]
-        return soft_errors(sources[k], params.bases[k], params.coef, self._threshold(hyper, k))
-
-    def quadratic(self, params, sources, hyper, block):
-        """Errors that were given, not found, can exceed a source: the linear term by its sign."""
-        problem = super().quadratic(params, sources, hyper, block)
-        if not jax.tree.leaves(params.errors):
-            return problem
-        pull = jnp.maximum(-problem.neg, 0)
-        rest = pull if problem.rest is None else problem.rest + pull
-        return problem._replace(neg=jnp.maximum(problem.neg, 0), rest=rest)
-
-    def halves(self, params, sources, hyper, block):
-        """Those of the errors are computed."""
-        if references(params)[block][0] != "errors":
-            return super().halves(params, sources, hyper, block)
-        return tuple(
-            jax.tree.leaves(half)[block] for half in self.derived_split(params, sources, hyper)
-        )
-
-    def derived_split(self, params, sources, hyper):
-        """Errors, where they are stored, may have any sign."""
-        signed = ("0.errors",) if jax.tree.leaves(params.errors) else ()
-        return split_grad(self.objective, signed=signed)(params, sources, hyper)
+        clean = self.own_penalties[1].clean
+        return tuple(clean(self, params, sources, hyper, k)[0] for k in range(len(sources)))
 
     def quick_objective(self, params, sources, hyper):
         """Errors move what the sources are compared with, so nothing is constant where there are any."""
@@ -159,33 +104,31 @@ class RGHCTC(Factorisation):
         The other methods take the coef from the singular vectors of the source with most features.
         """
         dtype, samples = sources[0].dtype, sources[0].shape[1]
-        keys = jax.random.split(key, len(sources) + 1)
-        if method == "random":
-            coef = start.random_columns(keys[0], samples, self.rank, dtype)
-        else:
-            widest = max(range(len(sources)), key=lambda k: sources[k].shape[0])
-            coef = start.nndsvd(keys[0], sources[widest], self.rank, method)[1]
-        bases = tuple(
-            start.random_columns(each, source.shape[0], self.rank, dtype)
-            for each, source in zip(keys[1:], sources)
-        )
-        errors = tuple(jnp.zeros(x.shape, dtype) if self._stored(x) else None for x in sources)
-        return self.rescale(Params(bases, coef, errors), sources)
+        first, *keys = jax.random.split(key, len(sources) + 1)
+        coef = start.random_columns(first, samples, self.rank, dtype)
+        if method != "random":
+            widest = max(sources, key=lambda source: source.shape[0])
+            coef = start.nndsvd(first, widest, self.rank, method)[1]
+        draws = zip(keys, sources)
+        bases = tuple(start.random_columns(k, x.shape[0], self.rank, dtype) for k, x in draws)
+        return self.rescale(Params(bases, coef, self._no_errors(sources)), sources)
+
+    def _no_errors(self, sources):
+        stored = [self.robust and not isinstance(x, Sparse) for x in sources]
+        return tuple(jnp.zeros(x.shape, x.dtype) if s else None for x, s in zip(sources, stored))
 
     def errors(self, params, sources, hyper):
         """The error matrix of every source: dense, or on the entries of a sparse one; or None."""
         found = list(params.errors)
-        for k, source in enumerate(sources):
+        for k, clean in enumerate(self.seen_sources(params, sources, hyper)):
             if self.robust and found[k] is None:
-                clean, _ = self.without_errors(params, sources, hyper, k)
-                found[k] = source.map(jnp.subtract, clean)
+                found[k] = sources[k].map(jnp.subtract, clean)
         return tuple(found)
 
     def normalise(self, params, hyper=None):
         r"""The same approximations with :math:`\sum_k \lambda_k \|W_k[:, r]\|^2 = 1` for all r."""
         weights = (1.0,) * len(params.bases) if hyper is None else hyper.weights
-        squares = [w * jnp.sum(b * b, axis=0) for w, b in zip(weights, params.bases)]
-        scale = jnp.sqrt(sum(squares))
+        scale = jnp.sqrt(sum(w * jnp.sum(b * b, axis=0) for w, b in zip(weights, params.bases)))
         scale = jnp.where(scale > 0, scale, 1)
         bases = tuple(basis / scale for basis in params.bases)
         return params._replace(bases=bases, coef=params.coef * scale)
@@ -193,9 +136,8 @@ class RGHCTC(Factorisation):
     def projection(self, params, source, index, hyper=None):
         """The second stage (eq. 14): the objective of this one source with its basis held.
 
-        ``hyper`` belongs to the new samples, ``model.hyper((source,), graphs=(graph,))`` or a
-        dictionary of its arguments, or to all sources of a fit whose samples these are. By default
-        the samples have no graph, and what counts as an error follows from all of them together:
+        ``hyper`` belongs to the new samples, or to all sources of a fit whose samples these are. By
+        default there is no graph, and what counts as an error follows from all samples together:
         give ``sparsity`` where a sample must not depend on the others.
         """
         if hyper is None or isinstance(hyper, dict):
@@ -203,12 +145,6 @@ class RGHCTC(Factorisation):
         at = slice(index, index + 1) if len(hyper.weights) > 1 else slice(0, 1)
         hyper = type(hyper)(*(value[at] for value in hyper))
         hyper = hyper._replace(graphs=check_graphs(hyper.graphs, (source,)))
-        hyper = jax.tree.map(lambda leaf: _cast(leaf, source.dtype), hyper)
         coef = jnp.zeros((source.shape[1], self.rank), source.dtype)
-        errors = (jnp.zeros(source.shape, source.dtype) if self._stored(source) else None,)
-        alone = Params((params.bases[index],), coef, errors)
+        alone = Params((params.bases[index],), coef, self._no_errors((source,)))
         return Projection(self, alone, hyper, coupled=True)
-
-
-def _cast(leaf, dtype):
-    return jnp.asarray(leaf, dtype) if jnp.issubdtype(jnp.result_type(leaf), jnp.floating) else leaf

@@ -20,8 +20,9 @@ import numpy as np
 
 from jaxshared.base import Constraint, Params
 from jaxshared.data.sharing import as_sharing
+from jaxshared.factorisation import Factorisation
 from jaxshared.starts import factors as start
-from jaxshared.terms import Factorisation, Term, beside, own
+from jaxshared.terms import Term, beside, own
 
 __all__ = ["SharedBasis", "SharedNMF"]
 

@@ -59,17 +59,9 @@ class Agreement(Penalty):
         return sum(parts[1:], parts[0])
 
     def part(self, model, params, sources, hyper, ref):
-        """Eqs. 3.8, 3.10 and 3.11; the rows of a basis are tied by their sum."""
-        field, v = ref
-        if field == "bases":
-            return self._basis_part(params, hyper, v)
-        if field == "coefs":
-            return self._coef_part(params, hyper, v)
-        neg, pull = self.pulls(params, hyper)
-        gram = zeros_of(params.consensus.shape[1], params.consensus.dtype)
-        return Quadratic(
-            gram, 2 * neg, couple=lambda z: (2 * pull * z, None), curvature=2 * pull.max()
-        )
+        """Eqs. 3.8 and 3.10; the rows of a basis are tied by their sum."""
+        own = self._basis_part if ref[0] == "bases" else self._coef_part
+        return own(params, hyper, ref[1])
 
     def _basis_part(self, params, hyper, v):
         basis, coef, scale = params.bases[v], params.coefs[v], hyper.scales[v]
@@ -93,6 +85,14 @@ class Agreement(Penalty):
         problem = Quadratic(jnp.diag(rate), pull * sums * params.consensus)
         mask = mask_of(hyper, v)
         return problem if mask is None else problem._replace(neg=problem.neg * mask)
+
+    def solves(self, ref):
+        """The consensus."""
+        return ref[0] == "consensus"
+
+    def best(self, model, params, sources, hyper, ref):
+        """Eq. 3.11: the mean of the scaled coefs, weighted by their agreement."""
+        return self.mean(params, hyper)
 
     def pulls(self, params, hyper, strengths=None):
         """The strength-weighted sum of the scaled coefs, and of the strengths, per sample."""

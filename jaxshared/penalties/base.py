@@ -63,6 +63,18 @@ class Penalty:
         pos, neg = split_grad(value, signed=signed_fields(params))(params, sources, hyper)
         return block_of(pos, ref), block_of(neg, ref)
 
+    def example(self, sources):
+        """Hyper-parameters that let it be seen at work, where its defaults leave it out."""
+        return {}
+
+    def solves(self, ref):
+        """Whether it brings a block of its own, with a formula for its best value, ``best``."""
+        return False
+
+    def best(self, model, params, sources, hyper, ref):
+        """The best value of a block that it ``solves``."""
+        raise NotImplementedError(f"{type(self).__name__} does not define best.")
+
     def constrain(self, model, constraints):
         """The constraints of all blocks, with what the penalty needs to mean anything."""
         return constraints

@@ -14,6 +14,7 @@ import dataclasses
 import jax
 import jax.numpy as jnp
 
+from jaxshared.base import Constraint
 from jaxshared.checks import per_source
 from jaxshared.data.products import squared_norm
 from jaxshared.data.sparse import Sparse
@@ -48,7 +49,7 @@ class Errors(Penalty):
         """Strength times size of the errors of every source."""
         parts = []
         for k, strength in enumerate(getattr(hyper, self.name)):
-            amount = model.without_errors(params, sources, hyper, k)[1]
+            amount = self.clean(model, params, sources, hyper, k)[1]
             # An infinite strength times no errors is nothing, not NaN.
             parts.append(jnp.where(amount > 0, strength, 0) * amount)
         return sum(parts[1:], parts[0])
@@ -56,6 +57,29 @@ class Errors(Penalty):
     def touches(self, model, params, ref):
         """The errors alone: of those that follow from the factors the gradient is that at fixed ones."""
         return ref[0] == "errors"
+
+    def solves(self, ref):
+        """The errors of dense sources."""
+        return ref[0] == "errors"
+
+    def best(self, model, params, sources, hyper, ref):
+        """Eq. 5: soft thresholding."""
+        k = ref[1]
+        return soft_errors(sources[k], params.bases[k], params.coef, self.threshold(hyper, k))
+
+    def constrain(self, model, constraints):
+        """Errors have any sign."""
+        free = jax.tree.map(lambda _: Constraint.FREE, constraints.errors)
+        return constraints._replace(errors=free)
+
+    def clean(self, model, params, sources, hyper, k):
+        r"""One source without its errors, and :math:`\|S_k\|_1`."""
+        source, error = sources[k], params.errors[k]
+        if error is not None:
+            return source - error, jnp.sum(jnp.abs(error))
+        if not model.robust:
+            return source, jnp.zeros((), source.dtype)
+        return cleaned(source, params.bases[k], params.coef, self.threshold(hyper, k))
 
     def threshold(self, hyper, k):
         """What a residual must exceed to be an error (eq. 5)."""

@@ -14,12 +14,18 @@ __all__ = ["chain", "heavy_weights", "start_views", "unit_sums"]
 ROUNDS, STEPS = 3, 200
 
 
-def start_views(key, sources, rank, method):
-    """Bases, and coefs that are the same for all views but for their units."""
+def start_views(key, sources, rank, method, *, heavy=False):
+    """Bases, and coefs that are the same for all views but for their units.
+
+    ``heavy``: random bases are means of the samples whose coefs are largest, the same in all views.
+    """
     dtype, samples = sources[0].dtype, sources[0].shape[1]
     if method in ("random", "chain"):
         sizes = (*(source.shape[0] for source in sources), samples)
         ((*bases, coef),) = random_factors(key, (rank,), sizes, dtype)
+        if heavy and method == "random":
+            weights = heavy_weights(coef)
+            bases = [product(source, weights) for source in sources]
         return tuple(bases), (coef,) * len(sources)
     basis, coef = nndsvd(key, sources[0], rank, method)
     bases, coefs = [basis], [coef]

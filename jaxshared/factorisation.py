@@ -1,0 +1,382 @@
+"""A model from what it declares: terms and penalties. Everything else follows, once for all models.
+
+Assembly is linear in each block, so what a solver needs to know of a block follows from what the loss says
+of the whole product: objective, quick objective, halves, block problems, reconstruction and parts.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+
+from jaxshared import gauge
+from jaxshared.base import Constraint, Model, Move, Params, Quadratic, block_of, references
+from jaxshared.checks import per_source
+from jaxshared.data.partial import Partial
+from jaxshared.data.products import sum_ratio
+from jaxshared.losses import Loss, as_loss
+from jaxshared.penalties import Penalty
+from jaxshared.terms import Projection, Term, View, hyper_type, own, put_block
+
+__all__ = ["Factorisation", "Single"]
+
+
+@dataclasses.dataclass(frozen=True, repr=False)
+class Factorisation(Model):
+    """A model that declares ``terms`` and its own penalties; everything else is derived.
+
+    ``loss``: "squared", "kl", or a :class:`Loss` such as ``js.Beta(0.5)``. ``penalties``: further ones,
+    each with a strength of its own among the hyper-parameters.
+    """
+
+    loss: str | Loss = dataclasses.field(default="squared", kw_only=True)
+    penalties: tuple = dataclasses.field(default=(), kw_only=True)
+
+    def __post_init__(self):
+        as_loss(self.loss)
+        given = (self.penalties,) if isinstance(self.penalties, Penalty) else tuple(self.penalties)
+        object.__setattr__(self, "penalties", given)
+        for penalty in given:
+            if not isinstance(penalty, Penalty):
+                raise TypeError(
+                    f"penalties holds {penalty!r}: pass penalties such as js.L1('coefs'), or "
+                    f"js.Custom(function)."
+                )
+        names = [name for penalty in self.all_penalties for name in penalty.names]
+        for name in names:
+            if names.count(name) > 1 and name not in SHARED_NAMES:
+                raise ValueError(
+                    f"two penalties are called {name!r}: give one of them another name=."
+                )
+        for penalty in self.all_penalties:
+            penalty.check(self)
+
+    def __repr__(self):
+        shown = [
+            f"{f.name}={getattr(self, f.name)!r}"
+            for f in sorted(dataclasses.fields(self), key=lambda f: f.kw_only)
+            if f.default is dataclasses.MISSING or getattr(self, f.name) != f.default
+        ]
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+    # What a member of the family declares.
+
+    def terms(self, count):
+        """The terms for ``count`` sources."""
+        raise NotImplementedError(f"{type(self).__name__} does not declare its terms.")
+
+    @property
+    def own_penalties(self):
+        """Penalties that belong to the model itself."""
+        return ()
+
+    def term_weights(self, hyper):
+        """The weight of each source's term."""
+        return hyper.weights
+
+    def seen_sources(self, params, sources, hyper):
+        """What the terms are compared with: the sources, or what the model leaves of them."""
+        return sources
+
+    # What follows from it.
+
+    @property
+    def all_penalties(self):
+        """The model's own, then those given."""
+        return (*self.own_penalties, *self.penalties)
+
+    @property
+    def term_loss(self):
+        """The loss as an object."""
+        return as_loss(self.loss)
+
+    def check_sources(self, sources):
+        """Whether the loss is defined for every source."""
+        for i, source in enumerate(sources):
+            self.term_loss.check(source, f"sources[{i}]")
+
+    def hyper(self, sources, **changes):
+        """Weights and strengths with their defaults; see the class for what there is to change."""
+        values = {"weights": self.source_weights(sources, changes.pop("weights", None))}
+        for penalty in self.all_penalties:
+            values.update(penalty.hyper(self, sources, changes, values))
+        if changes:
+            raise ValueError(
+                f"{type(self).__name__} has no hyper-parameter {sorted(changes)[0]!r}: it has "
+                f"{', '.join(values)}. Ranks are fields of the model."
+            )
+        return hyper_type(tuple(values))(**values)
+
+    def source_weights(self, sources, given):
+        """One per source: those given, or the defaults."""
+        if given is not None:
+            return per_source(given, sources, "weights")
+        return self.default_weights([self.term_loss.size(source) for source in sources])
+
+    def default_weights(self, sizes):
+        """One over the size of each source's loss, so that no unit matters; 1 for a source of zeros."""
+        return tuple(jnp.where(n > 0, 1 / jnp.where(n > 0, n, 1), 1) for n in sizes)
+
+    def objective(self, params, sources, hyper):
+        """The sum of the losses, each with its weight, and of the penalties."""
+        return self._sum(self.term_loss.value, params, sources, hyper)
+
+    def quick_objective(self, params, sources, hyper):
+        """The same up to a constant, from the products that the coef move has just made."""
+        return self._sum(self.term_loss.quick, params, sources, hyper)
+
+    def _sum(self, value, params, sources, hyper):
+        seen, weights = self.seen_sources(params, sources, hyper), self.term_weights(hyper)
+        parts = [
+            weights[t.source] * value(seen[t.source], t.basis.of(params), t.coef.of(params))
+            for t in self.terms(len(sources))
+        ]
+        parts += [penalty.value(self, params, sources, hyper) for penalty in self.all_penalties]
+        return sum(parts[1:], parts[0])
+
+    def moves(self, params, sources):
+        """Quadratic where loss and penalties are; a penalty may bring blocks with a formula."""
+        return tuple(self._move(params, sources, ref) for ref in references(params))
+
+    def _move(self, params, sources, ref):
+        if any(penalty.solves(ref) for penalty in self.all_penalties):
+            return Move.CLOSED_FORM
+        general = any(
+            not penalty.quadratic and penalty.touches(self, params, ref)
+            for penalty in self.all_penalties
+        )
+        in_term = any(self._side(t, ref) is not None for t in self.terms(len(sources)))
+        if general or (in_term and not self.term_loss.least_squares):
+            return Move.HALVES
+        return Move.QUADRATIC
+
+    def descends(self, params, sources):
+        """Least squares with quadratic penalties, or a loss with a proven rule and no penalty."""
+        known = []
+        constraints = jax.tree.leaves(self.constraints(params))
+        for ref, move, constraint in zip(
+            references(params), self.moves(params, sources), constraints
+        ):
+            alone = not any(p.touches(self, params, ref) for p in self.all_penalties)
+            plain = alone and constraint is Constraint.NONNEGATIVE
+            known.append(move is not Move.HALVES or (plain and self.term_loss.rule_descends))
+        return tuple(known)
+
+    def exponent(self, block):
+        """That of the loss."""
+        return self.term_loss.exponent
+
+    def halves(self, params, sources, hyper, block):
+        """Of the gradient, with respect to one block: those of the loss and of the penalties."""
+        ref, kind = references(params)[block], self.moves(params, sources)[block]
+        if kind is Move.CLOSED_FORM:
+            halves = self.derived_split(params, sources, hyper)
+            return tuple(block_of(half, ref) for half in halves)
+        if kind is Move.QUADRATIC and all(self.term_loss.exact(source) for source in sources):
+            problem = self.quadratic(params, sources, hyper, block)
+            return problem.halves(block_of(params, ref))
+        pairs = [
+            tuple(weight * half for half in self.term_loss.halves(view))
+            for weight, view in self._views(params, sources, hyper, ref)
+        ]
+        pairs += [
+            penalty.halves(self, params, sources, hyper, ref)
+            for penalty in self.all_penalties
+            if penalty.touches(self, params, ref)
+        ]
+        zero = jnp.zeros_like(block_of(params, ref))
+        return tuple(sum((h for h in half if h is not None), zero) for half in zip(*pairs))
+
+    def quadratic(self, params, sources, hyper, block):
+        """The block problem: a sum over the terms and penalties that the block takes part in."""
+        ref = references(params)[block]
+        views = list(self._views(params, sources, hyper, ref))
+        parts = [_scaled(weight, self.term_loss.quadratic(view)) for weight, view in views]
+        parts += [
+            penalty.part(self, params, sources, hyper, ref)
+            for penalty in self.all_penalties
+            if penalty.touches(self, params, ref)
+        ]
+        problem = _joined(parts)
+        for _, view in views:
+            if view.side and isinstance(view.source, Partial):
+                # The row of a sample that is not there feels nothing: its Gram product is taken away.
+                lost = -(view.whole[:, view.columns] @ problem.gram)
+                rest = 0 if problem.rest is None else problem.rest
+                problem = problem._replace(rest=jnp.where(view.source.present > 0, rest, lost))
+        free = Constraint.FREE in jax.tree.leaves(self.constraints(params))
+        return _by_sign(problem) if free else problem
+
+    def closed_form(self, params, sources, hyper, block):
+        """From the penalty that brings the block."""
+        ref = references(params)[block]
+        (penalty,) = (penalty for penalty in self.all_penalties if penalty.solves(ref))
+        return penalty.best(self, params, sources, hyper, ref)
+
+    def _views(self, params, sources, hyper, ref):
+        """(weight, View) of every term that a block takes part in."""
+        seen, weights = self.seen_sources(params, sources, hyper), self.term_weights(hyper)
+        for term in self.terms(len(sources)):
+            side = self._side(term, ref)
+            if side is None:
+                continue
+            assembly = term.coef if side else term.basis
+            others = tuple(
+                (block_of(params, each), assembly.columns(params, each))
+                for each in assembly.blocks
+                if each != ref
+            )
+            factors = term.basis.of(params), term.coef.of(params)
+            columns = assembly.columns(params, ref)
+            yield weights[term.source], View(seen[term.source], *factors, side, columns, others)
+
+    def _side(self, term, ref):
+        for side, assembly in enumerate((term.basis, term.coef)):
+            if ref in assembly.blocks:
+                return side
+        return None
+
+    def settled(self, ahead, fresh):
+        """Bases further along, coefs as they were found: nothing has seen their extrapolation yet."""
+        return ahead._replace(coefs=fresh.coefs)
+
+    def basis_of(self, params, index):
+        """The whole basis of one source."""
+        return self._term_of(params, index).basis.of(params)
+
+    def coef_of(self, params, index):
+        """The whole coef of one source."""
+        return self._term_of(params, index).coef.of(params)
+
+    def _term_of(self, params, index):
+        return self.terms(self.count_sources(params))[index]
+
+    def count_sources(self, params):
+        """How many sources these factors are for."""
+        return len(params.coefs)
+
+    def reconstruct(self, params):
+        """The product of basis and coef for every source."""
+        return tuple(
+            t.basis.of(params) @ t.coef.of(params).T for t in self.terms(self.count_sources(params))
+        )
+
+    def rescale(self, params, sources):
+        """Coefs multiplied so that every approximation has the sum of its source.
+
+        Where a coef serves several sources, the bases are.
+        """
+        terms = self.terms(len(sources))
+        for term, source in zip(terms, sources):
+            several = sum(t.coef == term.coef for t in terms) > 1
+            ratio = sum_ratio(source, term.basis.of(params), term.coef.of(params))
+            for ref in term.basis.blocks if several else term.coef.blocks:
+                params = put_block(params, ref, block_of(params, ref) * ratio)
+        return params
+
+    def components(self, params):
+        """The groups of the gauge: a component is what can be scaled by itself."""
+        return gauge.components(self, params)
+
+    def normalise(self, params, hyper=None):
+        """The same approximations from basis columns of norm one; zero columns stay zero.
+
+        Columns that can only be scaled together, as those of the bases of one coef, have norm one
+        together.
+        """
+        return gauge.normalise(self, params)
+
+    def parts(self, params):
+        """Per basis: the sources that use it, its columns, and their coefs by source."""
+        terms = self.terms(self.count_sources(params))
+        out = []
+        used = {ref for t in terms for ref in t.basis.blocks}
+        for ref in (ref for ref in references(params) if ref in used):
+            coefs = {
+                t.source: t.coef.of(params)[:, t.basis.columns(params, ref)]
+                for t in terms
+                if ref in t.basis.blocks
+            }
+            out.append((tuple(coefs), block_of(params, ref), coefs))
+        return tuple(out)
+
+    def projection(self, params, source, index, hyper=None):
+        """New samples of one source: its whole basis, the loss, and the penalties on coefs."""
+        basis = self.basis_of(params, index)
+        penalties = tuple(p for p in self.penalties if getattr(p, "blocks", None) == "coefs")
+        alone = Single(basis.shape[1], loss=self.loss, penalties=penalties)
+        given = hyper if isinstance(hyper, dict) else {} if hyper is None else hyper._asdict()
+        names = [penalty.name for penalty in penalties]
+        own = alone.hyper((source,), **{name: given[name] for name in names if name in given})
+        coef = jnp.zeros((source.shape[1], basis.shape[1]), basis.dtype)
+        if not self.term_loss.least_squares:  # multiplicative moves need somewhere to go
+            coef = coef + sum_ratio(source, basis, coef + 1)
+        return Projection(alone, Params((basis,), (coef,)), own)
+
+    def constraints(self, params):
+        """Non-negative everywhere, and what the penalties ask for."""
+        out = super().constraints(params)
+        for penalty in self.all_penalties:
+            out = penalty.constrain(self, out)
+        return out
+
+
+@dataclasses.dataclass(frozen=True, repr=False)
+class Single(Factorisation):
+    """One source, one basis, one coef: what is left of any model for new samples of one source."""
+
+    rank: int
+
+    def terms(self, count):
+        """One."""
+        return (Term(0, own("bases", 0), own("coefs", 0)),)
+
+
+#: Names of hyper-parameters that several penalties may use together.
+SHARED_NAMES = ("scales", "graphs")
+
+
+def _scaled(weight, problem):
+    times = lambda value: None if value is None else weight * value
+    return Quadratic(
+        gram=weight * problem.gram,
+        neg=weight * problem.neg,
+        rest=times(problem.rest),
+        couple=problem.couple,
+        curvature=weight * problem.curvature,
+        seen=tuple(part._replace(weight=weight * part.weight) for part in problem.seen),
+    )
+
+
+def _joined(parts):
+    """The sum of block problems."""
+    if len(parts) == 1:
+        return parts[0]
+    rests = [part.rest for part in parts if part.rest is not None]
+    couples = [part.couple for part in parts if part.couple is not None]
+
+    def couple(z):
+        pairs = [each(z) for each in couples]
+        return tuple(_plus([half for half in halves if half is not None]) for halves in zip(*pairs))
+
+    return Quadratic(
+        gram=_plus([part.gram for part in parts]),
+        neg=_plus([part.neg for part in parts if part.neg is not None]),
+        rest=_plus(rests),
+        couple=(couples[0] if len(couples) == 1 else couple) if couples else None,
+        curvature=sum(part.curvature for part in parts),
+        seen=tuple(seen for part in parts for seen in part.seen),
+    )
+
+
+def _plus(values):
+    return sum(values[1:], values[0]) if values else None
+
+
+def _by_sign(problem):
+    """Free blocks, as errors that were given and not found, can make the linear term negative."""
+    pull = jnp.maximum(-problem.neg, 0)
+    rest = pull if problem.rest is None else problem.rest + pull
+    return problem._replace(neg=jnp.maximum(problem.neg, 0), rest=rest)

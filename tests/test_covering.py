@@ -1,0 +1,183 @@
+"""Losses, kinds of sources and penalties on many models: a covering table, not the full product."""
+
+import dataclasses
+from typing import Any
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.sparse
+
+import jaxshared as js
+from jaxshared.fit import prepare
+
+from .conftest import start
+
+RNG = np.random.default_rng(0)
+PAIR = tuple(RNG.gamma(1.0, size=(12, 3)) @ RNG.gamma(1.0, size=(3, n)) + 0.1 for n in (15, 9))
+VIEWS = tuple(RNG.gamma(1.0, size=(m, 3)) @ RNG.gamma(1.0, size=(3, 15)) + 0.1 for m in (12, 8))
+HOLES = tuple(np.where(RNG.random(x.shape) < 0.3, np.nan, x) for x in PAIR)
+COUNTS = tuple(RNG.poisson(0.5 * x).astype(float) for x in PAIR)
+STEPS = 15
+
+
+def size_of_bases(params):
+    return sum(jnp.sum(basis**2) for basis in params.bases)
+
+
+def stored(x):
+    """The entries of x that are not NaN as the stored ones of a sparse matrix, zeros among them."""
+    at = np.nonzero(~np.isnan(x))
+    return scipy.sparse.coo_array((x[at], at), shape=x.shape)
+
+
+@dataclasses.dataclass
+class Case:
+    model: Any
+    sources: Any
+    hyper: dict = dataclasses.field(default_factory=dict)
+
+
+JSNMF = js.JSNMF(2, (2, 1))
+CASES = {
+    "NMF kl dense": Case(js.NMF(3, loss="kl"), PAIR[:1]),
+    "JSNMF kl sparse": Case(JSNMF.replace(loss="kl"), tuple(map(scipy.sparse.csr_array, COUNTS))),
+    "INMF kl": Case(js.INMF(2, loss="kl"), PAIR),
+    "MultiNMF kl": Case(js.MultiNMF(2, loss="kl"), VIEWS),
+    "ColNMF kl observed": Case(js.ColNMF(2, loss="kl"), [js.observed(stored(x)) for x in VIEWS]),
+    "NMF beta 0.5": Case(js.NMF(3, loss=js.Beta(0.5)), PAIR[:1]),
+    "JSNMF beta 3 sparse": Case(
+        JSNMF.replace(loss=js.Beta(3)), tuple(map(scipy.sparse.csr_array, COUNTS))
+    ),
+    "ConcatNMF Itakura-Saito": Case(js.ConcatNMF(2, loss=js.Beta(0)), VIEWS),
+    "SharedNMF beta 1.5 missing": Case(
+        js.SharedNMF({(0, 1): 2, (0,): 1}, loss=js.Beta(1.5)), [js.missing(x) for x in HOLES]
+    ),
+    "JSNMF missing": Case(JSNMF, [js.missing(x) for x in HOLES]),
+    "JSNMF observed": Case(JSNMF, [js.observed(stored(x)) for x in HOLES]),
+    "INMF weighted": Case(js.INMF(2), [js.weighted(x, RNG.random(x.shape)) for x in PAIR]),
+    "MultiNMF missing": Case(
+        js.MultiNMF(2), [js.missing(np.where(RNG.random(v.shape) < 0.2, np.nan, v)) for v in VIEWS]
+    ),
+    "ColNMF one weighted": Case(
+        js.ColNMF(2), (js.weighted(VIEWS[0], RNG.random((12, 15))), VIEWS[1])
+    ),
+    "RJSNMF per pair": Case(js.RJSNMF(2, (2, 1)), PAIR, {"coherence": (3.0, 2.0, 1.0)}),
+    "SharedNMF linear coherence": Case(
+        js.SharedNMF({(0, 1): 2, (0,): 1}, penalties=js.Coherence(1.0, linear=True)), PAIR
+    ),
+    "RJSNMF kl": Case(js.RJSNMF(2, (2, 1), loss="kl"), PAIR, {"coherence": 0.5}),
+    "JSNMF l1 coefs": Case(JSNMF.replace(penalties=(js.L1("coefs", 0.3),)), PAIR),
+    "NMF l1 and l2": Case(js.NMF(3, penalties=(js.L1("coefs"), js.L2("bases"))), PAIR[:1]),
+    "INMF l2 both": Case(js.INMF(2, penalties=(js.L2("coefs"), js.L2("bases"))), PAIR),
+    "NMF hoyer": Case(js.NMF(3, penalties=(js.Hoyer("bases"),)), PAIR[:1]),
+    "ColNMF custom": Case(js.ColNMF(2, penalties=(js.Custom(size_of_bases, 1e-3),)), VIEWS),
+    "JSNMF smoothness": Case(JSNMF.replace(penalties=(js.Smoothness(),)), PAIR),
+    "INMF smoothness observed": Case(
+        js.INMF(2, penalties=(js.Smoothness(),)), [js.observed(stored(x)) for x in HOLES]
+    ),
+}
+cases = pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+
+
+@cases
+def test_verify_finds_nothing_wrong(case):
+    report = js.verify(case.model, tuple(case.sources), key=jax.random.key(0), hyper=case.hyper)
+    assert report.ok, str(report)
+
+
+@cases
+def test_no_solver_raises_the_objective(case, x64):
+    model = case.model
+    sources, hyper = prepare(model, tuple(case.sources), case.hyper)
+    sources = jax.tree.map(lambda z: z.astype(float) if z.dtype.kind == "f" else z, sources)
+    params = start(model, jax.random.key(1), sources)
+    solvers = (js.Multiplicative(), js.HALS(), js.Accelerated(), js.ProjectedGradient())
+
+    @jax.jit
+    def histories(params, sources, hyper):
+        ends = []
+        for solver in solvers:
+
+            def step(state, _, solver=solver):
+                state, _ = solver.step(model, state, sources, hyper)
+                return state, model.objective(state.params, sources, hyper)
+
+            state = solver.init(model, params, sources, hyper)
+            state, values = jax.lax.scan(step, state, length=STEPS)
+            ends.append((values, state.params))
+        return model.objective(params, sources, hyper), ends
+
+    first, ends = histories(params, sources, hyper)
+    for solver, (values, end) in zip(solvers, ends):
+        rise = np.max(np.diff(np.asarray([first, *values])))
+        assert rise <= 1e-12 * abs(first), (solver, rise)  # rounding
+        assert values[-1] < first, solver
+        assert all(bool(jnp.all(z >= 0)) for z in jax.tree.leaves(end)), solver
+
+
+@pytest.mark.parametrize("loss", ["squared", "kl", js.Beta(1.5), js.Beta(3)], ids=str)
+def test_sparse_sources_give_what_dense_ones_give(loss, x64):
+    model = JSNMF.replace(loss=loss)
+    results = []
+    for sources in (COUNTS, tuple(map(scipy.sparse.csr_array, COUNTS))):
+        sources, hyper = prepare(model, sources, None)
+        params = start(model, jax.random.key(0), sources)
+        results.append(js.solve(model, params, sources, hyper, max_steps=20, tol=None))
+    chex.assert_trees_all_close(results[0].params, results[1].params, rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("loss", ["squared", "kl", js.Beta(0.5)], ids=str)
+@pytest.mark.parametrize(
+    "model", [js.NMF(3), js.ColNMF(2), js.MultiNMF(2)], ids=lambda m: type(m).__name__
+)
+def test_weights_of_one_change_nothing(model, loss, x64):
+    model = model.replace(loss=loss)
+    sources = VIEWS[:1] if isinstance(model, js.NMF) else VIEWS
+    plain, hyper = prepare(model, sources, None)
+    params = start(model, jax.random.key(0), plain)
+    for kind in (js.missing, lambda x: js.observed(stored(x))):
+        seen, own = prepare(model, tuple(map(kind, sources)), None)
+        np.testing.assert_allclose(own.weights, hyper.weights, rtol=1e-6)
+        pairs = ((plain, hyper), (seen, own))
+        ends = [
+            js.solve(model, params, s, h, solver=js.Multiplicative(), max_steps=10, tol=None)
+            for s, h in pairs
+        ]
+        chex.assert_trees_all_close(ends[0].params, ends[1].params, rtol=1e-5, atol=1e-8)
+
+
+@pytest.mark.parametrize("loss", ["squared", "kl", js.Beta(0.5), js.Beta(0)], ids=str)
+@pytest.mark.parametrize("kind", [np.asarray, js.missing], ids=["plain", "missing"])
+def test_units_of_the_data_change_nothing_but_the_scale_of_the_factors(loss, kind):
+    model = js.NMF(2, loss=loss)
+    results = [
+        js.fit(model, kind(scale * PAIR[0]), key=jax.random.key(0), max_steps=40, tol=0)
+        for scale in (1.0, 2.0**12)
+    ]
+    np.testing.assert_allclose(results[0].objective, results[1].objective, rtol=1e-4)
+    one, other = (np.asarray(model.reconstruct(r.params)[0]) for r in results)
+    np.testing.assert_allclose(2.0**12 * one, other, rtol=1e-2)
+
+
+def test_an_absent_component_stays_absent_under_every_loss_and_penalty(x64):
+    for name in ("JSNMF kl sparse", "JSNMF observed", "JSNMF missing", "JSNMF l1 coefs"):
+        case = CASES[name]
+        grid = js.sweep(
+            case.model,
+            tuple(case.sources),
+            key=jax.random.key(0),
+            shared=[1, 2],
+            max_steps=20,
+            tol=0,
+        )
+        alone = js.fit(
+            case.model.replace(shared=1),
+            tuple(case.sources),
+            key=jax.random.key(0),
+            max_steps=20,
+            tol=0,
+        )
+        np.testing.assert_allclose(grid.lane(0).objective, alone.objective, rtol=1e-6)
