@@ -37,7 +37,7 @@ from jaxshared.sweep import sweep
 from jaxshared.uses.clustering import seed_of
 from jaxshared.uses.retrieval import evaluate, hide_features, retrieve
 
-__all__ = ["HeldOut", "held_out_entries", "held_out_queries"]
+__all__ = ["HeldOut", "choose", "held_out_entries", "held_out_queries"]
 
 # Rounds of exact column updates for the left-out features: enough for four digits.
 SWEEPS = 200
@@ -58,7 +58,8 @@ class HeldOut(NamedTuple):
     one_error: dict
 
 
-def _choose(settings, scores, name, lowest):
+def choose(settings, scores, name, lowest):
+    """The setting with the best mean, and the simplest one within a standard error of it."""
     scores = np.asarray(scores, dtype=float)
     mean = scores.mean(axis=1) if lowest else -scores.mean(axis=1)
     if np.isnan(mean).all():
@@ -116,7 +117,7 @@ def held_out_entries(model, sources, *, key, folds=3, share=0.25, points=None, *
                 for n, lane in enumerate(best)
             ]
         )
-    return _choose(grid.settings, np.asarray(scores).T, "relative squared error", lowest=True)
+    return choose(grid.settings, np.asarray(scores).T, "relative squared error", lowest=True)
 
 
 def _draw(random, size, share):
@@ -195,4 +196,4 @@ def held_out_queries(
             found = retrieve(grid.models[setting], params, queries, source=source, top=top)
             row.append(evaluate(found.items, hidden.relevant, excluded=hidden.excluded).map)
         scores.append(row)
-    return _choose(grid.settings, np.asarray(scores).T, "mean average precision", lowest=False)
+    return choose(grid.settings, np.asarray(scores).T, "mean average precision", lowest=False)

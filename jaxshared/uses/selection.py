@@ -4,7 +4,8 @@ r"""Choice of ranks and strength (section 6 of Gupta et al. 2011, section 3 of G
 - shared rank K of two sources: :func:`shared_rank_curve` (the same rule on :math:`X^\top Y`),
   :func:`rule_of_thumb`, :func:`numerical_rank`;
 - strength of RJSNMF: :func:`strength_curve`;
-- anything, by what it predicts: :func:`held_out_entries` and :func:`held_out_queries`.
+- anything, by what it predicts: :func:`held_out_entries` (blocks), :func:`held_out_speckles` (single
+  entries) and :func:`held_out_queries`.
 
 Every result holds the whole curve, for :mod:`jaxshared.plots`, and what it chose.
 """
@@ -28,6 +29,7 @@ from jaxshared.solve import solve
 from jaxshared.sweep import sweep
 from jaxshared.uses.clustering import seed_of
 from jaxshared.uses.heldout import HeldOut, held_out_entries, held_out_queries
+from jaxshared.uses.speckled import held_out_speckles
 
 __all__ = [
     "HeldOut",
@@ -36,6 +38,7 @@ __all__ = [
     "StrengthChoice",
     "held_out_entries",
     "held_out_queries",
+    "held_out_speckles",
     "numerical_rank",
     "one_percent_rule",
     "rank_curve",

@@ -1,0 +1,127 @@
+r"""Choice by single entries that were left out ("speckled" cross-validation, after Wold 1978).
+
+A random share of the entries of every source gets weight zero, the model is fitted to the others, and what
+it says of the left-out entries is compared with what they are. Unlike blocks of features and samples
+(:func:`jaxshared.selection.held_out_entries`) this works for every model, loss and penalty, and an entry
+is predicted by factors that have seen its feature and its sample.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxshared.checks import whole_number
+from jaxshared.data.sources import as_sources, dense_values
+from jaxshared.data.sparse import Sparse
+from jaxshared.data.weighted import Weighted
+from jaxshared.losses import as_loss
+from jaxshared.sweep import sweep
+from jaxshared.uses.clustering import seed_of
+from jaxshared.uses.heldout import HeldOut, choose
+
+__all__ = ["held_out_speckles"]
+
+# A sparse source is made dense here, because its zeros are left out too: up to so many entries.
+LARGEST = 2**26
+
+
+def held_out_speckles(
+    model, sources, *, key, folds=3, share=0.1, score=None, points=None, **options
+) -> HeldOut:
+    """Choose ranks, strengths or the loss by the error on single left-out entries.
+
+    Settings are given as to :func:`jaxshared.sweep`, axes (``rank=range(1, 9)``) or ``points``, and every
+    other option goes there too; beside ranks and hyper-parameters the ``loss`` can be an axis. ``share``
+    of the entries are left out in each of ``folds`` random draws. ``score`` is the loss by which they
+    are judged, relative to its size: by default the model's own, and squared error where losses are
+    compared. All settings of a fold are lanes of one sweep.
+
+    >>> x = np.kron(np.eye(3), np.ones((8, 10))) + 0.01
+    >>> import jaxshared as js
+    >>> choice = held_out_speckles(js.NMF(3), x, key=jax.random.key(0), rank=[1, 2, 3])
+    >>> choice.chosen
+    {'rank': 3}
+    """
+    if not 0 < share < 1:
+        raise ValueError(f"share is {share}: it must lie between 0 and 1.")
+    folds = whole_number(folds, "folds")
+    sources = as_sources(sources, aligned=model.aligned, num_sources=model.num_sources)
+    sources = tuple(_weighted(x, f"sources[{i}]") for i, x in enumerate(sources))
+    losses, points, options = _losses(model, points, options)
+    judge = as_loss(score or (model.loss if len(losses) == 1 else "squared"))
+    random = np.random.default_rng(seed_of(key))
+    settings, scores = [], []
+    for _ in range(folds):
+        pairs = [_leave_out(random, x, share) for x in sources]
+        seen, held = (tuple(each) for each in zip(*pairs))
+        row, settings = [], []
+        for loss in losses:
+            own = model.replace(loss=loss)
+            grid = sweep(own, seen, key=key, points=points, **options)
+            for number, setting in enumerate(grid.settings):
+                best = number * grid.restarts + int(np.argmin(grid.objective[number]))
+                row.append(float(_score(grid.models[number], judge, grid.lane(best).params, held)))
+                settings.append(setting if len(losses) == 1 else {"loss": loss, **setting})
+        scores.append(row)
+    return choose(settings, np.asarray(scores).T, "relative left-out loss", lowest=True)
+
+
+def _losses(model, points, options):
+    """Losses are compared one sweep after the other: lanes differ in ranks and strengths only."""
+    if "loss" in options:
+        losses = list(options["loss"])
+        rest = {name: value for name, value in options.items() if name != "loss"}
+        return losses, points, rest
+    if points and any("loss" in point for point in points):
+        raise ValueError("points name a loss: give the losses as loss=[...] and the rest as points.")
+    return [model.loss], points, options
+
+
+def _weighted(source, name):
+    if isinstance(source, Weighted):
+        return source
+    if isinstance(source, Sparse) and np.prod(source.shape, dtype=float) > LARGEST:
+        raise ValueError(
+            f"{name} has {source.shape[0]} x {source.shape[1]} entries, zeros among them: too many to leave "
+            f"out singly. Use js.selection.held_out_entries, which leaves out blocks."
+        )
+    values = dense_values(source, name)
+    return Weighted(values, jnp.ones_like(values), jnp.ones((), values.dtype))
+
+
+def _leave_out(random, source, share):
+    """The source without a share of its seen entries, and with nothing but them."""
+
+    def parts(weights):
+        out = random.random(weights.shape) < share
+        return np.where(out, 0, weights), np.where(out, weights, 0)
+
+    if not source.sparse:
+        kept, held = parts(np.asarray(source.weights))
+        return tuple(
+            Weighted(source.values, jnp.asarray(w, source.dtype), source.top) for w in (kept, held)
+        )
+    pattern = source.weights.to_scipy()
+    sides = []
+    for data in parts(pattern.data):
+        matrix = pattern.copy()
+        matrix.data = data
+        weights = Sparse.from_scipy(matrix, source.dtype, keep_zeros=True)
+        sides.append(Weighted(source.values, weights, source.top))
+    return tuple(sides)
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def _score(model, judge, params, held):
+    """The mean over sources of the loss of the left-out entries, relative to its size."""
+    values = []
+    for i, source in enumerate(held):
+        value = judge.value(source, model.basis_of(params, i), model.coef_of(params, i))
+        size = judge.size(source)
+        values.append(jnp.where(size > 0, value / jnp.where(size > 0, size, 1), value))
+    return sum(itertools.islice(values, 1, None), values[0]) / len(values)
