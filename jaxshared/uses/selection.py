@@ -6,7 +6,7 @@ r"""Choice of ranks and strength (section 6 of Gupta et al. 2011, section 3 of G
 - strength of RJSNMF: :func:`strength_curve`;
 - anything, by what it predicts: :func:`held_out_entries` and :func:`held_out_queries`.
 
-Every result holds the whole curve, for :mod:`jaxshared.plots`, and what it chose.
+Every result holds the whole curve, for :mod:`jaxshared.app.plots`, and what it chose.
 """
 
 from __future__ import annotations

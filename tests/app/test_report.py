@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import jaxshared as js
-from jaxshared import demo, plots, report
+from jaxshared.app import demo, plots, report
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,15 @@ import itertools
 
 import numpy as np
 
-from jaxshared.plot_style import COLOURS, HATCHES, INK, line_style, one_axes, style_context, to_svg
+from jaxshared.app.plot_style import (
+    COLOURS,
+    HATCHES,
+    INK,
+    line_style,
+    one_axes,
+    style_context,
+    to_svg,
+)
 
 __all__ = [
     "bars",

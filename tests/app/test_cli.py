@@ -12,7 +12,7 @@ import pytest
 import scipy.sparse
 
 import jaxshared as js
-from jaxshared import cli, runs
+from jaxshared.app import cli, runs
 
 
 @pytest.fixture
@@ -176,7 +176,7 @@ def test_a_full_disk_leaves_no_half_result(files, capsys, monkeypatch):
 def test_a_sweep_writes_a_table_and_goes_on_restart_by_restart(files, monkeypatch):
     command = ["sweep", "x.npy", "y.npy", "--shared", "0:2", "--total", "2", "--restarts", "2"]
     command += ["--max-steps", "20", "-q", "-o", "out"]
-    from jaxshared import commands
+    from jaxshared.app import commands
 
     real, calls = commands.sweep, []
 

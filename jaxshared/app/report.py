@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jaxshared import plots
+from jaxshared.app import plots
 from jaxshared.metrics import clustering_scores
 from jaxshared.solve import CHECK_EVERY
 from jaxshared.uses.factors import factors as find_factors
@@ -109,7 +109,7 @@ def render(title, sections, *, lead="", facts=()):
         import jinja2
     except ImportError as error:
         raise ImportError("reports need jinja2: pip install 'jaxshared[report]'.") from error
-    loader = jinja2.PackageLoader("jaxshared", "templates")
+    loader = jinja2.PackageLoader("jaxshared.app", "templates")
     environment = jinja2.Environment(loader=loader, autoescape=True, trim_blocks=True)
     page = environment.get_template("report.html").render(
         title=title,

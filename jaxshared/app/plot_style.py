@@ -1,4 +1,4 @@
-"""The house style of :mod:`jaxshared.plots`: colours, axes, and SVG that follows the page."""
+"""The house style of :mod:`jaxshared.app.plots`: colours, axes, and SVG that follows the page."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def line_style(number):
 def to_svg(figure):
     """The figure as SVG text without background; axes and text take the colour of the page.
 
-    >>> from jaxshared.plots import convergence
+    >>> from jaxshared.app.plots import convergence
     >>> svg = to_svg(convergence({"NMF": [3.0, 2.0, 1.5]}))
     >>> svg.startswith("<svg"), "currentColor" in svg
     (True, True)

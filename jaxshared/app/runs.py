@@ -8,7 +8,9 @@ beside them and moved when all of them are there.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
+import importlib.metadata
 import json
 import os
 import shutil
@@ -20,27 +22,32 @@ import jax
 import numpy as np
 from tqdm.auto import tqdm
 
+from jaxshared.app.report import write_text
+from jaxshared.app.settings import Fit, Sweep
 from jaxshared.base import Status
 from jaxshared.fit import pick_lane, prepare, restart_keys, starts
-from jaxshared.report import write_text
 from jaxshared.solve import CHECK_EVERY, advance, begin, finish, over_lanes
 from jaxshared.solvers import Accelerated
 
 __all__ = [
     "Interrupted",
     "begin_run",
+    "changed_sources",
     "draft_folder",
     "file_marks",
     "fit_durably",
     "is_finished",
     "read_settings",
+    "run_record",
 ]
 
-# What a run writes, and the settings that only change how its result is shown.
+# What a run writes.
 RESULTS = (
     *("result.npz", "factors.npz", "components.csv", "clusters.csv", "terms.txt"),
     *("table.csv", "report.html"),
 )
+# Settings that are no part of a run, and those that only change how its result is shown.
+ASIDE = {"output", "force", "quiet", "again"}
 LOOKS = ("again", "names", "clusters", "top", "labels", "vocabulary")
 
 CHUNK_SECONDS = 0.5
@@ -49,6 +56,34 @@ CHECKPOINT_SECONDS = 30.0
 
 class Interrupted(Exception):
     """A run was stopped and can go on."""
+
+
+def run_record(task: Fit | Sweep) -> dict:
+    """Everything that the result depends on, as it goes into ``settings.json``."""
+    settings = {
+        name: value for name, value in dataclasses.asdict(task).items() if name not in ASIDE
+    }
+    settings["sources"] = [os.path.abspath(path) for path in task.sources]
+    settings["vocabulary"] = task.vocabulary and os.path.abspath(task.vocabulary)
+    settings["labels"] = task.labels and [os.path.abspath(path) for path in task.labels]
+    files = [*settings["sources"], *(settings["labels"] or [])]
+    files += [settings["vocabulary"]] if task.vocabulary else []
+    for path in files:
+        if not os.path.exists(path) and ":" not in path:
+            raise FileNotFoundError(f"{path} does not exist.")
+    settings["files"] = file_marks(files)
+    settings["command"] = type(task).__name__.lower()
+    settings["version"] = importlib.metadata.version("jaxshared")
+    settings["jax"] = jax.__version__
+    settings["again"] = list(task.again)
+    return _plain(settings)
+
+
+def _plain(value):
+    """As JSON gives it back, so that settings can be compared."""
+    if isinstance(value, dict):
+        return {name: _plain(each) for name, each in value.items()}
+    return [_plain(each) for each in value] if isinstance(value, list | tuple) else value
 
 
 def read_settings(folder):
@@ -73,6 +108,15 @@ def file_marks(paths):
         stat = os.stat(file)
         out[path] = [stat.st_size, stat.st_mtime_ns]
     return out
+
+
+def changed_sources(record):
+    """Whether a file that a run has read is not what it was."""
+    return any(
+        file_marks([path]).get(path) != mark
+        for path, mark in record["files"].items()
+        if path in record["sources"]
+    )
 
 
 def is_finished(folder, settings, result, *, force=False):
