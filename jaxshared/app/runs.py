@@ -20,7 +20,6 @@ import zipfile
 
 import jax
 import numpy as np
-from tqdm.auto import tqdm
 
 from jaxshared.app.report import write_text
 from jaxshared.app.settings import Fit, Sweep
@@ -211,6 +210,8 @@ def _begin(model, solver, max_steps, params, sources, hyper):
 
 def _drive(step, loops, rest, max_steps, path, progress):
     """Chunks of steps with a bar; the state is saved now and then, and when someone stops it."""
+    from tqdm.auto import tqdm
+
     done = int(np.max(np.asarray(loops.num_steps)))
     size, started = CHECK_EVERY, time.monotonic()
     saved = started

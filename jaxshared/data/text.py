@@ -17,7 +17,6 @@ from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer
 
 __all__ = [
     "Counts",
@@ -92,6 +91,8 @@ def count_terms(documents, *, vectorizer=None, **options):
             )
         if kinds == {True}:
             options = {"analyzer": _itself, **options}
+        from sklearn.feature_extraction.text import CountVectorizer
+
         vectorizer = CountVectorizer(**options)
     counts = vectorizer.fit_transform(documents)
     vocabulary = np.asarray(vectorizer.get_feature_names_out(), dtype=str)
@@ -188,6 +189,8 @@ def tfidf(counts, *, sublinear=False, norm="l2", idf=None):
     >>> idf.round(3).tolist(), source.toarray().astype(int).tolist()
     ([1.405, 1.0], [[4, 0], [4, 1]])
     """
+    from sklearn.feature_extraction.text import TfidfTransformer
+
     counts = sp.csr_array(counts)
     transformer = TfidfTransformer(norm=norm, sublinear_tf=sublinear)
     if idf is None:
@@ -268,6 +271,8 @@ def query_vectors(queries, vocabulary, *, idf=None, expand=True, norm="l2"):
     >>> (queries.vectors.toarray() > 0).tolist(), queries.known.tolist()
     ([[False, False], [True, False], [True, False]], [True, False])
     """
+    from sklearn.feature_extraction.text import CountVectorizer
+
     vocabulary = np.asarray(vocabulary, dtype=str)
     terms = np.char.lower(vocabulary)
     places, columns = {}, []

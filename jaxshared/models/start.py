@@ -11,7 +11,6 @@ import itertools
 import jax
 import jax.numpy as jnp
 import numpy as np
-from sklearn.utils.extmath import randomized_svd
 
 from jaxshared.base import Model
 from jaxshared.data.sources import host, total
@@ -109,6 +108,8 @@ def _singular(key, source, rank):
     if not isinstance(source, Sparse) and min(source.shape) <= 500:
         u, s, vt = np.linalg.svd(np.asarray(source), full_matrices=False)
         return u[:, :rank], s[:rank], vt[:rank].T
+    from sklearn.utils.extmath import randomized_svd
+
     seed = int(jax.random.randint(key, (), 0, 2**31 - 1))
     # The basis of the scan depends on the rank, the triplets hardly do once the power steps are done.
     u, s, vt = randomized_svd(host(source), rank, n_iter=6, n_oversamples=16, random_state=seed)

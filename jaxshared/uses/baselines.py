@@ -15,10 +15,6 @@ import warnings
 import jax
 import numpy as np
 import scipy.sparse as sp
-from sklearn.cluster import KMeans, SpectralClustering
-from sklearn.decomposition import PCA
-from sklearn.metrics.pairwise import cosine_similarity
-from sklearn.neighbors import kneighbors_graph
 
 from jaxshared.data.sources import host
 from jaxshared.fit import fit
@@ -83,6 +79,8 @@ def kmeans(sources, num_clusters, *, key, augmented=False, restarts=10):
 
 def _kmeans(samples, count, key, restarts):
     if sp.issparse(samples):
+        from sklearn.cluster import KMeans
+
         found = KMeans(count, n_init=restarts, random_state=seed_of(key))
         return found.fit_predict(samples)
     return cluster_coefs(samples, count, key=key, scale="raw", restarts=restarts)
@@ -90,6 +88,7 @@ def _kmeans(samples, count, key, restarts):
 
 def pca_kmeans(sources, num_clusters, rank, *, key, augmented=False, restarts=10):
     """k-means on the first ``rank`` principal components."""
+    from sklearn.decomposition import PCA
 
     def one(samples, count, seed):
         size = min(rank, min(samples.shape) - 1)
@@ -119,6 +118,9 @@ def normalised_cut(sources, num_clusters, *, key, augmented=False, neighbours=20
     Every sample is joined to its ``neighbours`` nearest ones, symmetrically; None takes the whole
     graph, samples x samples. A sample without features is joined to nothing.
     """
+    from sklearn.cluster import SpectralClustering
+    from sklearn.metrics.pairwise import cosine_similarity
+    from sklearn.neighbors import kneighbors_graph
 
     def one(samples, count, seed):
         if neighbours is None:

@@ -26,7 +26,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import scipy.linalg
+import scipy  # its parts are loaded when they are used
 import scipy.sparse as sp
 
 from jaxshared.data.sources import host

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from scipy.sparse.linalg import LinearOperator, svds
+import scipy  # its parts are loaded when they are used
 
 from jaxshared.base import whole_number
 from jaxshared.data.sources import as_sources
@@ -159,14 +159,15 @@ def numerical_rank(first, second, *, key, tol=0.1, max_rank=100):
     count = min(count, min(shape) - 1)
     forward = jax.jit(lambda v: x.T @ (y @ v))
     backward = jax.jit(lambda u: y.T @ (x @ u))
-    operator = LinearOperator(
+    operator = scipy.sparse.linalg.LinearOperator(
         shape,
         matvec=lambda v: np.asarray(forward(jnp.asarray(v.reshape(-1, 1), x.dtype)))[:, 0],
         rmatvec=lambda u: np.asarray(backward(jnp.asarray(u.reshape(-1, 1), x.dtype)))[:, 0],
         dtype=np.dtype(x.dtype),
     )
     start = np.random.default_rng(seed_of(key)).random(min(shape))
-    values = svds(operator, k=count, v0=start.astype(x.dtype), return_singular_vectors=False)
+    options = {"v0": start.astype(x.dtype), "return_singular_vectors": False}
+    values = scipy.sparse.linalg.svds(operator, k=count, **options)
     return _numerical_rank(np.sort(values)[::-1], x_unit * y_unit, tol, full)
 
 

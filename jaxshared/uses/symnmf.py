@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import jax
 import numpy as np
-import scipy.optimize
+import scipy  # its parts are loaded when they are used
 import scipy.sparse as sp
 
 from jaxshared.data.graph import as_graph, neighbour_graph

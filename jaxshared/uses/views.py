@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.metrics import silhouette_score
 
 from jaxshared.data.sources import host
 from jaxshared.uses.clustering import cluster_coefs, scale_coefs, seed_of
@@ -98,6 +97,8 @@ def _common_coef(params):
 
 def _separation(space, labels, key):
     """Mean silhouette, of a sample of the samples where there are many; -1 for a single cluster."""
+    from sklearn.metrics import silhouette_score
+
     chosen = np.arange(len(space))
     if len(chosen) > SAMPLES:
         chosen = np.random.default_rng(seed_of(key)).choice(chosen, SAMPLES, replace=False)
