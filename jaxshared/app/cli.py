@@ -41,8 +41,9 @@ examples:
   jaxshared retrieve jaxshared-fit --query "engine oil" --source 0
   jaxshared verify                                   check the updates of every model
 
-Files are .npy, .npz (dense, or scipy sparse), .csv, .tsv or .mtx; rows are features, columns are
-samples (--transpose if not). A run that was stopped goes on when the same command is given again.
+Files are .npy, .npz (dense, or scipy sparse), .csv, .tsv, .mtx, .parquet or .h5ad; rows are
+features, columns are samples (--transpose if not). A run that was stopped goes on when the same
+command is given again.
 """
 
 FIT = """\
@@ -161,6 +162,8 @@ def _adder(subs, name, text, epilog=None):
 def _sources(add, number="+"):
     add("sources", nargs=number, metavar="FILE", help="one file per source")
     add("--transpose", action="store_true", help="rows of the files are samples")
+    add("--header", type=_yes, metavar="yes/no", help="text tables: the first row holds names")
+    add("--index", type=_yes, metavar="yes/no", help="text tables: the first column holds names")
     add("--align", choices=("union", "common"), default="union", help="for rows that carry names")
     _names(add)
 
@@ -204,6 +207,12 @@ class _Collect(argparse.Action):
     def __call__(self, parser, namespace, values, option_string=None):
         """Add one pair."""
         setattr(namespace, self.dest, {**getattr(namespace, self.dest), values[0]: values[1]})
+
+
+def _yes(text):
+    if text not in ("yes", "no"):
+        raise argparse.ArgumentTypeError(f"{text!r} is neither yes nor no")
+    return text == "yes"
 
 
 def _words(text):

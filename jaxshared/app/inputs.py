@@ -50,6 +50,7 @@ class Inputs(NamedTuple):
     names: tuple
     vocabulary: tuple | None
     labels: tuple | None
+    samples: tuple | None = None
 
     def summary(self):
         """One line: names, shapes, density."""
@@ -154,7 +155,8 @@ def read_inputs(task: Task) -> Inputs:
     """Sources, names, vocabulary and labels; wrong files give one line that names the file."""
     if not task.sources:
         raise ValueError("no files: name one per source.")
-    tables = [read_source(path, transpose=task.transpose) for path in task.sources]
+    how = {"transpose": task.transpose, "header": task.header, "index": task.index}
+    tables = [read_source(path, **how) for path in task.sources]
     names = tuple(task.names or _stems(task.sources))
     if len(names) != len(tables):
         raise ValueError(f"--names has {len(names)} names for {len(tables)} files: give one each.")
@@ -170,18 +172,34 @@ def read_inputs(task: Task) -> Inputs:
                 + _hint(matrices[0].shape[1] == len(terms))
             )
     _check(matrices, task)
-    return Inputs(tuple(matrices), names, terms, _labels(matrices, task))
+    if _aligned(task) == "samples":
+        _check_same_samples(tables, task.sources)
+    samples = tuple(table.samples for table in tables)
+    return Inputs(tuple(matrices), names, terms, _labels(matrices, task), samples)
 
 
 def _over_one_vocabulary(tables, task):
     """Rows that carry names are brought into one order; others are taken as they come."""
-    rows = [table.rows for table in tables]
-    matrices = [table.matrix for table in tables]
+    rows = [table.features for table in tables]
+    matrices = [table.values for table in tables]
     if _aligned(task) != "features" or None in rows or all(own == rows[0] for own in rows):
         return matrices, rows[0] if _aligned(task) == "features" else None
     sources, terms = align(matrices, rows, how=task.align)
     dense = not any(scipy.sparse.issparse(matrix) for matrix in matrices)
     return [x.toarray() if dense else x for x in sources], tuple(terms.tolist())
+
+
+def _check_same_samples(tables, paths):
+    """Views of the same samples: where the files name them, they name the same in one order."""
+    known = [(path, table.samples) for path, table in zip(paths, tables) if table.samples]
+    for path, own in known[1:]:
+        first, theirs = known[0]
+        if own != theirs and len(own) == len(theirs):
+            at = next(i for i, (a, b) in enumerate(zip(own, theirs)) if a != b)
+            raise ValueError(
+                f"{path} names sample {at} {own[at]!r} but {first} names it {theirs[at]!r}: views "
+                f"need the same samples in the same order."
+            )
 
 
 def _aligned(task):

@@ -58,10 +58,11 @@ def _write_clusters(draft, model, result, inputs, task):
     if not count or "coefs" not in result.params._fields:
         return None
     labels = cluster(model, result.params, int(count), key=jax.random.key(task.seed))
+    known = inputs.samples or (None,) * len(labels)
     rows = [
         {"source": name, "sample": sample, "cluster": int(label)}
-        for name, own in zip(inputs.names, labels)
-        for sample, label in enumerate(own)
+        for name, own, samples in zip(inputs.names, labels, known)
+        for sample, label in zip(samples or range(len(own)), own)
     ]
     write_csv(os.path.join(draft, "clusters.csv"), rows)
     return labels

@@ -44,6 +44,8 @@ class Files:
 
     sources: tuple[str, ...]
     transpose: bool = False
+    header: bool | None = None
+    index: bool | None = None
     align: str = "union"
     names: tuple[str, ...] | None = None
     vocabulary: str | None = None
