@@ -272,7 +272,7 @@ def main(arguments=None):
     try:
         return COMMANDS[asked.name][1](asked.settings)
     except Interrupted as error:
-        return _complain(f"{error}; the same command goes on from there.", 130)
+        return _complain(error, 130)
     except KeyboardInterrupt:
         return _complain("interrupted; nothing was lost that was already kept.", 130)
     except BrokenPipeError:  # the reader of a pipe has seen enough

@@ -10,16 +10,28 @@ import numpy as np
 import scipy.sparse
 
 from jaxshared.app import report
+from jaxshared.app.checkpoints import fit_durably
 from jaxshared.app.inputs import build_model, read_inputs, small_models, sweep_points
-from jaxshared.app.results import command_line, read_csv, write_csv, write_factors
+from jaxshared.app.results import (
+    command_line,
+    read_csv,
+    showing,
+    write_csv,
+    write_factors,
+    write_report,
+)
 from jaxshared.app.runs import (
     begin_run,
     changed_sources,
+    clear_rubbish,
     draft_folder,
-    fit_durably,
+    end_run,
+    fingerprint,
     is_finished,
+    locked,
     read_settings,
     run_record,
+    seal,
 )
 from jaxshared.app.settings import Demo, Fit, Report, Retrieve, Solving, Sweep, Verify, frozen
 from jaxshared.boolean import JSBMF
@@ -50,13 +62,8 @@ def demo(task: Demo) -> int:
 
 def fit_files(task: Fit) -> int:
     """``jaxshared fit``: factors, table, report and settings in one folder."""
-    record = run_record(task)
-    model = build_model(task)
-    if is_finished(task.output, record, "result.npz", force=task.force):
-        print(
-            f"{task.output} is already finished; --force does it again, 'jaxshared report' shows it "
-            f"with other names, terms, labels or clusters."
-        )
+    record, model = run_record(task), build_model(task)
+    if _is_done(task, record):
         return 0
     inputs = read_inputs(task)
     _check_clusters(inputs, task)
@@ -64,29 +71,42 @@ def fit_files(task: Fit) -> int:
     if not isinstance(model, JSBMF):
         named_hyper(model, sources, task.strengths)
         inputs = inputs._replace(sources=sources)  # the matrices as they were read are let go
-    begin_run(task.output, record, force=task.force)
-    _say(task, f"{model}: {inputs.summary()}")
-    result = _fitted(model, inputs.sources, task)
-    with draft_folder(task.output) as draft:
-        save(os.path.join(draft, "result.npz"), result, model)
-        write_factors(draft, model, result, inputs, task)
-    checkpoint = os.path.join(task.output, "checkpoint.npz")
-    if os.path.exists(checkpoint):
-        os.remove(checkpoint)
+    with locked(task.output):
+        if _is_done(task, record):  # by another process, meanwhile
+            return 0
+        begin_run(task.output, record, force=task.force)
+        _say(task, f"{model}: {inputs.summary()}")
+        result = _fitted(model, inputs.sources, task, fingerprint(record))
+        with draft_folder(task.output) as draft:
+            save(os.path.join(draft, "result.npz"), result, model)
+            write_factors(draft, model, result, inputs, task)
+            shown = write_report(draft, model, result, inputs, task)
+            seal(draft, record, "result.npz")
+    end_run(task.output)
     _say(task, f"{result.status.name} after {int(result.num_steps)} steps, objective ", end="")
     _say(task, f"{float(result.objective):.6g}. Open {os.path.join(task.output, 'report.html')}")
-    return 0 if result.status.name != "NONFINITE" else 1
+    return 0 if shown and result.status.name != "NONFINITE" else 1
 
 
-def _fitted(model, sources, task: Fit):
+def _is_done(task: Fit | Sweep, record) -> bool:
+    if not is_finished(task.output, record, force=task.force):
+        return False
+    advice = ", 'jaxshared report' shows it with other names, terms, labels or clusters"
+    advice = advice if isinstance(task, Fit) else ""
+    print(f"{task.output} is already finished; --force does it again{advice}.")
+    end_run(task.output)
+    return True
+
+
+def _fitted(model, sources, task: Fit, run):
     if isinstance(model, JSBMF):  # quick and deterministic: nothing to keep
         key, options = jax.random.key(task.seed), {"max_steps": task.max_steps}
         return fit(model, sources, key=key, hyper=task.strengths, **options)
-    if os.path.exists(os.path.join(task.output, "checkpoint.npz")):
+    path = os.path.join(task.output, "checkpoint.npz")
+    if os.path.exists(path):
         _say(task, "Going on from the checkpoint of a run that was stopped.")
-    run = {"seed": task.seed, "folder": task.output, "options": _options(task)}
-    progress = not task.quiet
-    return fit_durably(model, sources, hyper=task.strengths, progress=progress, **run)
+    place = {"seed": task.seed, "path": path, "run": run, "options": _options(task)}
+    return fit_durably(model, sources, hyper=task.strengths, progress=not task.quiet, **place)
 
 
 def _check_clusters(inputs, task):
@@ -99,40 +119,58 @@ def sweep_files(task: Sweep) -> int:
     """``jaxshared sweep``: all settings, restart after restart, each kept when it is done."""
     record = run_record(task)
     model, points = sweep_points(task)
-    if is_finished(task.output, record, "table.csv", force=task.force):
-        print(f"{task.output} is already finished; --force does it again.")
+    if _is_done(task, record):
         return 0
     inputs = read_inputs(task)
     sources = as_sources(inputs.sources, aligned=model.aligned)
     fields = {field.name for field in dataclasses.fields(model)}
     varied = {name: value for name, value in points[0].items() if name not in fields}
     named_hyper(model, sources, {**task.strengths, **varied})
-    begin_run(task.output, record, force=task.force)
-    _say(task, f"{len(points)} settings x {task.restarts} restarts: {inputs.summary()}")
-    options = _options(task)
-    rows = []
-    keys = restart_keys(jax.random.key(task.seed), options.pop("restarts"))
-    for number, key in enumerate(keys):
-        path = os.path.join(task.output, f"restart_{number}.csv")
-        if task.force or not os.path.exists(path):
-            common = {"key": key, "hyper": task.strengths, "progress": not task.quiet, **options}
-            grid = sweep(model, inputs.sources, points=points, **common)
-            lanes = [{**row, "restart": number} for row in grid.table()]
-            with draft_folder(task.output) as draft:
-                write_csv(os.path.join(draft, os.path.basename(path)), lanes)
-        rows += read_csv(path)
-    rows.sort(key=lambda row: [(isinstance(row[n], str), row[n]) for n in points[0]])
-    with draft_folder(task.output) as draft:
-        write_csv(os.path.join(draft, "table.csv"), rows)
-        if report.available():
-            lead = f"{inputs.summary()}. The same again: {command_line(task)}"
-            title = f"{type(model).__name__}: {', '.join(points[0])}"
-            path = os.path.join(draft, "report.html")
-            report.write(path, title, report.sweep_sections(rows), lead=lead)
-    for number in range(len(keys)):
-        os.remove(os.path.join(task.output, f"restart_{number}.csv"))
+    with locked(task.output):
+        if _is_done(task, record):  # by another process, meanwhile
+            return 0
+        begin_run(task.output, record, force=task.force)
+        _say(task, f"{len(points)} settings x {task.restarts} restarts: {inputs.summary()}")
+        rows = _swept(model, sources, points, task)
+        rows.sort(key=lambda row: [(isinstance(row[n], str), row[n]) for n in points[0]])
+        with draft_folder(task.output) as draft:
+            write_csv(os.path.join(draft, "table.csv"), rows)
+            with showing(task) as shown:
+                if report.available():
+                    lead = f"{inputs.summary()}. The same again: {command_line(task)}"
+                    title = f"{type(model).__name__}: {', '.join(points[0])}"
+                    path = os.path.join(draft, "report.html")
+                    report.write(path, title, report.sweep_sections(rows), lead=lead)
+            seal(draft, record, "table.csv")
+    end_run(task.output)
     _say(task, f"{len(rows)} fits, in {os.path.join(task.output, 'table.csv')} and report.html")
-    return 0
+    return 0 if shown.ok else 1
+
+
+def _swept(model, sources, points, task: Sweep):
+    """The rows of all restarts; those of a run that was stopped are taken as they were kept."""
+    options, rows = _options(task), []
+    for number, key in enumerate(restart_keys(jax.random.key(task.seed), options.pop("restarts"))):
+        path = os.path.join(task.output, f"restart_{number}.csv")
+        kept = _kept_rows(path, points, number)
+        if kept is None:
+            common = {"key": key, "hyper": task.strengths, "progress": not task.quiet, **options}
+            grid = sweep(model, sources, points=points, **common)
+            write_csv(path, [{**row, "restart": number} for row in grid.table()])
+            kept = read_csv(path)
+        rows += kept
+    return rows
+
+
+def _kept_rows(path, points, number):
+    """The rows in a file of one restart, or None if they are not there or not whole."""
+    try:
+        rows = read_csv(path)
+    except (OSError, ValueError):
+        return None
+    same = [{name: str(row.get(name)) for name in points[0]} for row in rows]
+    asked = [{name: str(value) for name, value in point.items()} for point in points]
+    return rows if same == asked and all(row["restart"] == number for row in rows) else None
 
 
 def verify_files(task: Verify) -> int:
@@ -210,8 +248,12 @@ def report_run(task: Report) -> int:
         raise ValueError(f"the files of {task.run} have changed since the fit: fit them again.")
     inputs = read_inputs(shown)
     _check_clusters(inputs, shown)
-    with draft_folder(task.run) as draft:
-        write_factors(draft, model, result, inputs, shown)
+    with locked(task.run):
+        clear_rubbish(task.run)
+        with draft_folder(task.run) as draft:
+            write_factors(draft, model, result, inputs, shown)
+            if not write_report(draft, model, result, inputs, shown):
+                return 1
     print(f"Open {os.path.join(task.run, 'report.html')}")
     return 0
 

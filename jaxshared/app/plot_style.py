@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import warnings
 
 __all__ = [
     "COLOURS",
@@ -43,6 +44,7 @@ STYLE = {
     "grid.color": INK,
     "svg.fonttype": "none",
     "hatch.linewidth": 0.6,
+    "text.parse_math": False,  # names are somebody's text: a dollar in one is a dollar
 }
 
 
@@ -91,8 +93,10 @@ def to_svg(figure):
     import matplotlib
 
     out = io.StringIO()
+    # SVG keeps the text: a letter that matplotlib's font lacks is drawn by the browser's
+    quiet = warnings.catch_warnings(action="ignore", category=UserWarning)
     # a fixed salt and no date: the same figure is the same text
-    with matplotlib.rc_context({**STYLE, "svg.hashsalt": "jaxshared"}):
+    with matplotlib.rc_context({**STYLE, "svg.hashsalt": "jaxshared"}), quiet:
         figure.savefig(out, format="svg", transparent=True, metadata={"Date": None})
     text = out.getvalue()
     return text[text.index("<svg") :].replace(INK, "currentColor")

@@ -89,6 +89,8 @@ def curves(x, values, *, title="", xlabel="", ylabel="", logx=False, marks=()):
             positive = x[x > 0]
             axes.set_xscale("symlog", linthresh=positive.min() if positive.size else 1.0)
             axes.set_xlim(left=0 if np.any(x <= 0) else positive.min())
+            axes.xaxis.set_major_formatter("{x:g}")
+            axes.xaxis.set_minor_formatter("")
     return figure
 
 
@@ -155,6 +157,8 @@ def singular_values(choice, *, title="Singular values of X^T Y"):
             label=f"numerical rank {choice.rank} at {choice.tol:g}",
         )
         axes.set_yscale("log")
+        axes.yaxis.set_major_formatter("{x:g}")
+        axes.yaxis.set_minor_formatter("")
     return figure
 
 
@@ -242,6 +246,7 @@ def category_ratios(ratios, *, title="Purity on shared over specific coefficient
         axes.axvline(1, color=INK, linewidth=1)
         axes.set_xscale("log", base=2)
         axes.xaxis.set_major_formatter("{x:g}")
+        axes.xaxis.set_minor_formatter("")
         axes.set_yticks(range(len(names)), names)
         axes.invert_yaxis()
         axes.grid(axis="y", visible=False)

@@ -12,13 +12,12 @@ from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
-import os
-import tempfile
 from typing import NamedTuple
 
 import numpy as np
 
 from jaxshared.app import plots
+from jaxshared.atomic import write_text
 from jaxshared.metrics import clustering_scores
 from jaxshared.solve import CHECK_EVERY
 from jaxshared.uses.factors import factors as find_factors
@@ -34,7 +33,6 @@ __all__ = [
     "sweep_sections",
     "verify_section",
     "write",
-    "write_text",
 ]
 
 # More components than this are left to the table of components, which scrolls.
@@ -130,23 +128,6 @@ def render(title, sections, *, lead="", facts=()):
 def write(path, title, sections, *, lead="", facts=()):
     """:func:`render` into a file, whole or not at all; returns the path."""
     return write_text(path, render(title, sections, lead=lead, facts=facts))
-
-
-def write_text(path, text):
-    """Text into a file that appears whole or not at all; returns the path."""
-    folder = os.path.dirname(os.path.abspath(path))
-    handle, draft = tempfile.mkstemp(dir=folder, suffix=".part")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(draft, 0o644)
-        os.replace(draft, path)
-    except BaseException:
-        os.unlink(draft)
-        raise
-    return path
 
 
 def fit_sections(model, result, sources=None, *, vocabulary=None, names=None, top=8):

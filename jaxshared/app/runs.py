@@ -1,81 +1,87 @@
-"""A run of the command line: its folder, its settings, and fits that survive being killed.
+"""A run of the command line: its folder, its settings, and when it counts as finished.
 
-A folder holds ``settings.json`` from the beginning, ``checkpoint.npz`` while the run lasts, and the
-results at its end. Every file appears whole or not at all: results are written into a draft folder
-beside them and moved when all of them are there.
+A folder holds ``settings.json`` from the beginning, ``checkpoint.npz`` or ``restart_*.csv`` while the
+run lasts, and the results at its end. One process writes into it at a time. Results are written into
+a draft folder and moved when all of them are there: the result after everything that belongs to it,
+and last of all the settings, which then also hold the digest of the result. That one move finishes
+the run; what is found without it is rubbish, and cleared when the run goes on.
 """
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
-import functools
+import errno
+import hashlib
 import importlib.metadata
 import json
 import os
+import re
 import shutil
-import tempfile
-import time
-import zipfile
+import uuid
+from collections.abc import Iterator
 
 import jax
-import numpy as np
 
-from jaxshared.app.report import write_text
 from jaxshared.app.settings import Fit, Sweep
-from jaxshared.base import Status
-from jaxshared.fit import pick_lane, prepare, restart_keys, starts
-from jaxshared.solve import CHECK_EVERY, advance, begin, finish, over_lanes
-from jaxshared.solvers import Accelerated
+from jaxshared.atomic import DRAFT, UNABLE, sync_folder, write_text
+
+try:
+    import fcntl
+except ImportError:  # on Windows, where runs are not locked
+    fcntl = None
 
 __all__ = [
     "Interrupted",
     "begin_run",
     "changed_sources",
+    "clear_rubbish",
     "draft_folder",
+    "end_run",
     "file_marks",
-    "fit_durably",
+    "fingerprint",
     "is_finished",
+    "locked",
     "read_settings",
     "run_record",
+    "seal",
 ]
 
-# What a run writes.
+SETTINGS = "settings.json"
+LOCK = ".lock"
+# What a run writes; the first two are what it was run for.
 RESULTS = (
-    *("result.npz", "factors.npz", "components.csv", "clusters.csv", "terms.txt"),
-    *("table.csv", "report.html"),
+    *("result.npz", "table.csv", "factors.npz", "components.csv", "clusters.csv", "terms.txt"),
+    "report.html",
 )
+# What it keeps while it lasts.
+KEPT = re.compile(r"checkpoint\.npz|restart_\d+\.csv")
 # Settings that are no part of a run, and those that only change how its result is shown.
 ASIDE = {"output", "force", "quiet", "again"}
 LOOKS = ("again", "names", "clusters", "top", "labels", "vocabulary")
 
-CHUNK_SECONDS = 0.5
-CHECKPOINT_SECONDS = 30.0
-
 
 class Interrupted(Exception):
-    """A run was stopped and can go on."""
+    """A run was stopped; the text says whether it can go on."""
 
 
 def run_record(task: Fit | Sweep) -> dict:
     """Everything that the result depends on, as it goes into ``settings.json``."""
-    settings = {
-        name: value for name, value in dataclasses.asdict(task).items() if name not in ASIDE
-    }
-    settings["sources"] = [os.path.abspath(path) for path in task.sources]
-    settings["vocabulary"] = task.vocabulary and os.path.abspath(task.vocabulary)
-    settings["labels"] = task.labels and [os.path.abspath(path) for path in task.labels]
-    files = [*settings["sources"], *(settings["labels"] or [])]
-    files += [settings["vocabulary"]] if task.vocabulary else []
+    record = {k: value for k, value in dataclasses.asdict(task).items() if k not in ASIDE}
+    record["sources"] = [os.path.abspath(path) for path in task.sources]
+    record["vocabulary"] = task.vocabulary and os.path.abspath(task.vocabulary)
+    record["labels"] = task.labels and [os.path.abspath(path) for path in task.labels]
+    files = [*record["sources"], *(record["labels"] or [])]
+    files += [record["vocabulary"]] if task.vocabulary else []
     for path in files:
         if not os.path.exists(path) and ":" not in path:
             raise FileNotFoundError(f"{path} does not exist.")
-    settings["files"] = file_marks(files)
-    settings["command"] = type(task).__name__.lower()
-    settings["version"] = importlib.metadata.version("jaxshared")
-    settings["jax"] = jax.__version__
-    settings["again"] = list(task.again)
-    return _plain(settings)
+    record["files"] = file_marks(files)
+    record["command"] = type(task).__name__.lower()
+    record["version"] = importlib.metadata.version("jaxshared")
+    record["jax"] = jax.__version__
+    record["again"] = list(task.again)
+    return _plain(record)
 
 
 def _plain(value):
@@ -85,18 +91,28 @@ def _plain(value):
     return [_plain(each) for each in value] if isinstance(value, list | tuple) else value
 
 
-def read_settings(folder):
+def fingerprint(record: dict) -> str:
+    """What a checkpoint is marked with: the same for the same run, another for any other."""
+    deciding = {name: value for name, value in record.items() if name not in LOOKS}
+    deciding["files"] = [record["files"][path] for path in record["sources"]]
+    return hashlib.sha256(json.dumps(deciding, sort_keys=True).encode()).hexdigest()
+
+
+def read_settings(folder: str) -> dict:
     """The settings of a run, or an error that says what a run is."""
-    path = os.path.join(folder, "settings.json")
+    path = os.path.join(folder, SETTINGS)
     try:
         with open(path, encoding="utf-8") as file:
-            return json.load(file)
+            found = json.load(file)
     except FileNotFoundError:
         raise ValueError(
             f"{folder} holds no run: settings.json is not there. Make one with 'jaxshared fit'."
         ) from None
-    except json.JSONDecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{path} is not readable: {error}.") from None
+    if not isinstance(found, dict):
+        raise ValueError(f"{path} is not readable: it holds no settings.")
+    return found
 
 
 def file_marks(paths):
@@ -109,7 +125,7 @@ def file_marks(paths):
     return out
 
 
-def changed_sources(record):
+def changed_sources(record: dict) -> bool:
     """Whether a file that a run has read is not what it was."""
     return any(
         file_marks([path]).get(path) != mark
@@ -118,148 +134,182 @@ def changed_sources(record):
     )
 
 
-def is_finished(folder, settings, result, *, force=False):
-    """Whether ``folder`` holds this run, finished; nothing is written.
+def is_finished(folder: str, record: dict, *, force: bool = False) -> bool:
+    """Whether ``folder`` holds this run, finished and undamaged; nothing is written.
 
-    ``result`` is the file that a finished run has. A folder of another run, or with somebody else's
-    settings.json, is refused unless ``force`` is to start it afresh.
+    A folder of another run, or with files of somebody else by the names of ours, is refused unless
+    ``force`` is to start it afresh.
     """
     if os.path.exists(folder) and not os.path.isdir(folder):
         raise ValueError(f"{folder} is a file: name a folder with --output.")
-    if force or not os.path.exists(os.path.join(folder, "settings.json")):
+    if force or not os.path.isdir(folder):
+        return False
+    left = _leftovers(folder)
+    if not os.path.exists(os.path.join(folder, SETTINGS)):
+        if left:
+            raise ValueError(
+                f"{folder} holds {left[0]} but no run: name another folder with --output, or "
+                f"overwrite it with --force."
+            )
         return False
     before = read_settings(folder)
-    if not _leftovers(folder) and "command" in before:
+    if not left and "command" in before:
         return False  # it never began
-    changed = [name for name in settings if name not in LOOKS and _differs(name, before, settings)]
+    changed = [name for name in record if name not in LOOKS and _differs(name, before, record)]
     if changed:
         raise ValueError(
             f"{folder} holds a run with other settings ({', '.join(changed)} differ): name "
             f"another folder with --output, or start afresh with --force."
         )
-    return os.path.exists(os.path.join(folder, result))
-
-
-def begin_run(folder, settings, *, force=False):
-    """Make or enter the folder of a run that :func:`is_finished` has let through."""
-    os.makedirs(folder, exist_ok=True)
-    for name in os.listdir(folder):
-        if name.startswith(".draft-"):  # of a run that was killed while it wrote
-            shutil.rmtree(os.path.join(folder, name), ignore_errors=True)
-    for name in _leftovers(folder) if force else ():
-        os.remove(os.path.join(folder, name))
-    write_text(os.path.join(folder, "settings.json"), json.dumps(settings, indent=2) + "\n")
+    finished = before.get("finished")
+    return bool(finished) and all(_digest(folder, n) == mark for n, mark in finished.items())
 
 
 def _leftovers(folder):
     """The files of a run in ``folder``, but for its settings."""
-    begins = ("checkpoint", "restart_")
-    return [name for name in os.listdir(folder) if name in RESULTS or name.startswith(begins)]
+    return sorted(n for n in os.listdir(folder) if n in RESULTS or _is_kept(n))
 
 
-def _differs(name, before, settings):
-    old, new = before.get(name), settings[name]
+def _differs(name, before, record):
+    old, new = before.get(name), record[name]
     if name == "files" and isinstance(old, dict):  # only the sources decide the result
-        return any(old.get(path) != new.get(path) for path in settings["sources"])
+        return any(old.get(path) != new.get(path) for path in record["sources"])
     return old != new
 
 
+def _digest(folder, name):
+    try:
+        with open(os.path.join(folder, name), "rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError:
+        return None
+
+
 @contextlib.contextmanager
-def draft_folder(folder):
-    """A folder to write results into; they move to ``folder`` together, or not at all."""
-    draft = tempfile.mkdtemp(dir=folder, prefix=".draft-")
+def locked(folder: str) -> Iterator[None]:
+    """The folder, made if need be, for this process alone; another one is told so in one line.
+
+    The lock is the kernel's and ends with the process, however that ends. File systems without locks
+    are trusted.
+    """
+    try:
+        os.makedirs(folder, exist_ok=True)
+        handle = _take(os.path.join(folder, LOCK), folder)
+    except PermissionError as error:
+        raise _unwritable(folder, error) from None
+    except OSError as error:
+        if isinstance(error, FileExistsError) or error.errno != errno.EROFS:
+            raise
+        raise _unwritable(folder, error) from None
+    try:
+        yield
+    finally:
+        try:
+            with contextlib.suppress(OSError):
+                os.unlink(os.path.join(folder, LOCK))
+        finally:
+            os.close(handle)
+
+
+def _unwritable(folder, error):
+    return PermissionError(
+        f"{folder} cannot be written to ({error.strerror}): name another folder with --output."
+    )
+
+
+def _take(path, folder):
+    """A handle of the lock file that holds the lock."""
+    while True:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            _lock(handle, folder)
+            # whoever held it before may have removed the file that was opened here
+            if os.path.exists(path) and os.path.samestat(os.fstat(handle), os.stat(path)):
+                os.truncate(handle, 0)
+                os.write(handle, str(os.getpid()).encode())
+                return handle
+        except FileNotFoundError:
+            pass
+        except BaseException:
+            os.close(handle)
+            raise
+        os.close(handle)
+
+
+def _lock(handle, folder):
+    try:
+        if fcntl is not None:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        holder = os.read(handle, 20).decode("ascii", "replace") or "unknown"
+        raise ValueError(
+            f"{folder} is in use by another run (process {holder}): wait for it, or name another "
+            f"folder with --output."
+        ) from None
+    except OSError as error:
+        if error.errno not in UNABLE:
+            raise
+
+
+def begin_run(folder: str, record: dict, *, force: bool = False) -> None:
+    """Enter the folder of a run that :func:`is_finished` has let through and :func:`locked` holds."""
+    clear_rubbish(folder)
+    known = os.path.exists(os.path.join(folder, SETTINGS))
+    # in this order: whenever it is cut short, the settings tell the truth about what is there
+    if force:
+        _remove(folder, _is_kept)
+    write_text(os.path.join(folder, SETTINGS), json.dumps(record, indent=2) + "\n")
+    if force or known:  # what is there without having been finished is no result
+        _remove(folder, RESULTS.__contains__)
+
+
+def _remove(folder, which):
+    for name in filter(which, os.listdir(folder)):
+        os.remove(os.path.join(folder, name))
+
+
+def _is_kept(name):
+    return KEPT.fullmatch(name) is not None
+
+
+def clear_rubbish(folder: str) -> None:
+    """Remove what a run left that was killed while it wrote."""
+    for name in os.listdir(folder):
+        path = os.path.join(folder, name)
+        if name.startswith(".draft-"):
+            shutil.rmtree(path, ignore_errors=True)
+        elif name.startswith(".") and name.endswith(DRAFT):
+            os.remove(path)
+
+
+@contextlib.contextmanager
+def draft_folder(folder: str) -> Iterator[str]:
+    """A folder to write results into; they move to ``folder`` when all are there, the last one last."""
+    draft = os.path.join(folder, f".draft-{uuid.uuid4().hex[:8]}")
+    os.mkdir(draft)
     try:
         yield draft
-        for name in sorted(os.listdir(draft)):
-            os.chmod(os.path.join(draft, name), 0o644)  # drafts are private until they are done
+        for name in sorted(os.listdir(draft), key=_place):
+            if name == SETTINGS:
+                sync_folder(folder)  # what they vouch for is on the disk before them
             os.replace(os.path.join(draft, name), os.path.join(folder, name))
+        sync_folder(folder)
     finally:
         shutil.rmtree(draft, ignore_errors=True)
 
 
-def fit_durably(model, sources, *, seed, folder, options, hyper=None, progress=True):
-    """``js.fit`` whose state is kept in ``folder/checkpoint.npz``; goes on from there if it exists.
-
-    ``options`` holds restarts, max_steps, tol, init and solver. Going on from a checkpoint gives
-    the result of the run that was never stopped, because all of the loop's state is in it.
-    """
-    solver = options.get("solver") or Accelerated()
-    max_steps, tol = options["max_steps"], options["tol"]
-    sources, hyper = prepare(model, sources, hyper)
-    keys = restart_keys(jax.random.key(seed), options["restarts"])
-    params = starts(model, sources, keys, options["init"])
-    path = os.path.join(folder, "checkpoint.npz")
-    first = functools.partial(_begin, model, solver, max_steps)
-    if os.path.exists(path):
-        loops = _load(path, jax.eval_shape(first, params, sources, hyper))
-    else:
-        loops = first(params, sources, hyper)
-    del params
-    step = functools.partial(advance, model)
-    loops = _drive(step, loops, (sources, hyper, tol, solver), max_steps, path, progress)
-    results = finish(model, loops, sources, hyper)
-    objective = np.asarray(results.objective, np.float64)
-    objective = np.where(np.asarray(results.status) == Status.NONFINITE, np.inf, objective)
-    return pick_lane(results, int(np.argmin(objective)))
+def _place(name):
+    return (name == SETTINGS, name in RESULTS[:2], name)
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1, 2))
-def _begin(model, solver, max_steps, params, sources, hyper):
-    return over_lanes(lambda p: begin(model, p, sources, hyper, solver, max_steps), params)
+def seal(draft: str, record: dict, result: str) -> None:
+    """Put settings into a draft that say the run is finished, and by which result."""
+    record = {**record, "finished": {result: _digest(draft, result)}}
+    write_text(os.path.join(draft, SETTINGS), json.dumps(record, indent=2) + "\n")
 
 
-def _drive(step, loops, rest, max_steps, path, progress):
-    """Chunks of steps with a bar; the state is saved now and then, and when someone stops it."""
-    from tqdm.auto import tqdm
-
-    done = int(np.max(np.asarray(loops.num_steps)))
-    size, started = CHECK_EVERY, time.monotonic()
-    saved = started
-    sources, hyper, tol, solver = rest
-    with tqdm(total=max_steps, initial=done, disable=not progress, unit="step") as bar:
-        try:
-            while done < max_steps and np.any(np.asarray(loops.status) == Status.MAX_STEPS):
-                begun = time.monotonic()
-                until = min(done + size, max_steps)
-                loops = step(loops, sources, hyper, tol, solver, CHECK_EVERY, until)
-                best = float(np.nanmin(np.asarray(loops.objective)))
-                bar.update(until - done)
-                bar.set_postfix_str(f"objective {best:.6g}")
-                done = until
-                if time.monotonic() - saved > CHECKPOINT_SECONDS:
-                    _save(path, loops)
-                    saved = time.monotonic()
-                grow = np.clip(CHUNK_SECONDS / max(time.monotonic() - begun, 1e-6), 0.5, 4.0)
-                size = max(CHECK_EVERY, int(size * grow) // CHECK_EVERY * CHECK_EVERY)
-        except KeyboardInterrupt:
-            _save(path, loops)
-            raise Interrupted(f"stopped at step {done} of {max_steps}") from None
-    if time.monotonic() - started > CHECKPOINT_SECONDS:
-        _save(path, loops)  # writing the results may still fail, and this was long
-    return loops
-
-
-def _save(path, loops):
-    handle, draft = tempfile.mkstemp(dir=os.path.dirname(path), suffix=".part")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            np.savez(file, *(np.asarray(leaf) for leaf in jax.tree.leaves(loops)))
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(draft, path)
-    except BaseException:
-        os.unlink(draft)
-        raise
-
-
-def _load(path, like):
-    leaves, tree = jax.tree.flatten(like)
-    advice = "remove it, or start afresh with --force"
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = [file[f"arr_{number}"] for number in range(len(file.files))]
-    except (ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
-        raise ValueError(f"{path} is damaged ({error}): {advice}.") from None
-    if [a.shape for a in arrays] != [leaf.shape for leaf in leaves]:
-        raise ValueError(f"{path} belongs to another run: {advice}.")
-    return jax.tree.unflatten(tree, [jax.numpy.asarray(array) for array in arrays])
+def end_run(folder: str) -> None:
+    """Remove what a run that has finished does not need any more, as far as that is allowed."""
+    with contextlib.suppress(OSError, ValueError), locked(folder):
+        clear_rubbish(folder)
+        _remove(folder, _is_kept)

@@ -14,18 +14,21 @@ import zipfile
 import zlib
 
 import numpy as np
-import scipy.io
+import scipy  # its parts are loaded when they are used
 import scipy.sparse
 
 from jaxshared.data.structure import (
+    array_head,
+    check_archive,
     check_expansion,
     check_extent,
     check_structure,
+    kind_of,
     readable_bytes,
 )
 from jaxshared.data.tables import Table, named_frame, needed, opened, read_table
 
-__all__ = ["KINDS", "Table", "check_archive", "read_lines", "read_source"]
+__all__ = ["KINDS", "Table", "read_lines", "read_source"]
 
 #: Endings of the files that can be read.
 KINDS = (
@@ -90,30 +93,6 @@ def read_lines(path):
         raise ValueError(f"{path} is not UTF-8 text: one name per line is needed.") from error
 
 
-def check_archive(path):
-    """Raise ValueError if the arrays of an .npz claim more than it holds, or are no numbers or text.
-
-    Returns ``{name: (shape, dtype)}``. Only the headers are read.
-    """
-    heads, asked = {}, 0
-    with zipfile.ZipFile(path) as archive:
-        for info in archive.infolist():
-            with archive.open(info) as file:
-                shape, dtype = _head(file)
-            claimed = math.prod(shape) * dtype.itemsize
-            if claimed > info.file_size:
-                raise ValueError(
-                    f"{info.filename} claims {readable_bytes(claimed)} but holds "
-                    f"{readable_bytes(info.file_size)}"
-                )
-            if info.compress_type == zipfile.ZIP_STORED and info.file_size > info.compress_size:
-                raise ValueError(f"{info.filename} is cut short")
-            asked += info.file_size
-            heads[info.filename.removesuffix(".npy")] = (shape, dtype)
-    check_expansion(asked, os.path.getsize(path), path)
-    return heads
-
-
 def _check_regular(path):
     """A device has no end, and a pipe cannot be read twice."""
     if not os.path.exists(path):
@@ -136,37 +115,14 @@ def _split_name(path):
     return (head, colon, tail) if head.lower().endswith(".npz") else (path, "", "")
 
 
-def _head(file):
-    """Shape and dtype of a NumPy array, from its first bytes."""
-    try:
-        version = np.lib.format.read_magic(file)
-    except ValueError:
-        raise ValueError("it is not a NumPy file of numbers") from None
-    reader = {
-        (1, 0): np.lib.format.read_array_header_1_0,
-        (2, 0): np.lib.format.read_array_header_2_0,
-    }.get(version)
-    if reader is None:
-        raise ValueError(f"it is a NumPy file of version {version[0]}: save plain numbers")
-    shape, _, dtype = reader(file)
-    if dtype.hasobject or dtype.kind == "V":
-        raise ValueError(f"it holds {_kind(dtype)}, not a matrix of numbers")
-    return shape, dtype
-
-
-def _kind(dtype):
-    kinds = {"O": "Python objects", "V": "records", "c": "complex numbers", "M": "dates"}
-    return {**kinds, "U": "text", "S": "text", "m": "times"}.get(dtype.kind, f"{dtype} values")
-
-
 def _check_numbers(dtype):
     if dtype.kind not in "biuf":
-        raise ValueError(f"it holds {_kind(dtype)}, not real numbers")
+        raise ValueError(f"it holds {kind_of(dtype)}, not real numbers")
 
 
 def _npy(path, name):
     with open(path, "rb") as file:
-        shape, dtype = _head(file)
+        shape, dtype = array_head(file)
         claimed = math.prod(shape) * dtype.itemsize
         left = os.path.getsize(path) - file.tell()
     _check_numbers(dtype)
@@ -184,7 +140,7 @@ def _npz(path, name):
         _check_numbers(heads["data"][1])
         for part in {"indices", "indptr", "row", "col", "offsets"} & set(heads):
             if heads[part][1].kind not in "iu":
-                raise ValueError(f"its {part} hold {_kind(heads[part][1])}, not whole numbers")
+                raise ValueError(f"its {part} hold {kind_of(heads[part][1])}, not whole numbers")
         matrix = scipy.sparse.load_npz(path)
         check_structure(matrix, path)
         return Table(scipy.sparse.csr_array(matrix))

@@ -7,10 +7,22 @@ compiled code sees the matrix and before memory is asked for.
 
 from __future__ import annotations
 
+import math
+import os
+import zipfile
+
 import numpy as np
 import scipy.sparse
 
-__all__ = ["check_expansion", "check_extent", "check_structure", "readable_bytes"]
+__all__ = [
+    "array_head",
+    "check_archive",
+    "check_expansion",
+    "check_extent",
+    "check_structure",
+    "kind_of",
+    "readable_bytes",
+]
 
 #: Rows and columns of a sparse matrix that are taken whatever it stores (a pointer each), and how
 #: many more for every stored entry.
@@ -104,6 +116,58 @@ def readable_bytes(count):
             return f"{count} bytes" if unit == "bytes" else f"{count:.1f} {unit}"
         count /= 1000
     raise AssertionError("the loop returns")
+
+
+def check_archive(path):
+    """Raise ValueError if the arrays of an .npz claim more than it holds, or are no numbers or text.
+
+    Returns ``{name: (shape, dtype)}``. Only the headers are read.
+    """
+    heads, asked = {}, 0
+    with zipfile.ZipFile(path) as archive:
+        for info in archive.infolist():
+            with archive.open(info) as file:
+                shape, dtype = array_head(file)
+            claimed = math.prod(shape) * dtype.itemsize
+            if claimed > info.file_size:
+                raise ValueError(
+                    f"{info.filename} claims {readable_bytes(claimed)} but holds "
+                    f"{readable_bytes(info.file_size)}"
+                )
+            if info.compress_type == zipfile.ZIP_STORED and info.file_size > info.compress_size:
+                raise ValueError(f"{info.filename} is cut short")
+            asked += info.file_size
+            heads[info.filename.removesuffix(".npy")] = (shape, dtype)
+    check_expansion(asked, os.path.getsize(path), path)
+    return heads
+
+
+def array_head(file):
+    """Shape and dtype of a NumPy array, from its first bytes."""
+    try:
+        version = np.lib.format.read_magic(file)
+    except ValueError:
+        raise ValueError("it is not a NumPy file of numbers") from None
+    reader = {
+        (1, 0): np.lib.format.read_array_header_1_0,
+        (2, 0): np.lib.format.read_array_header_2_0,
+    }.get(version)
+    if reader is None:
+        raise ValueError(f"it is a NumPy file of version {version[0]}: save plain numbers")
+    shape, _, dtype = reader(file)
+    if dtype.hasobject or dtype.kind == "V":
+        raise ValueError(f"it holds {kind_of(dtype)}, not a matrix of numbers")
+    return shape, dtype
+
+
+def kind_of(dtype):
+    """What an array of this dtype holds, in words.
+
+    >>> kind_of(np.dtype("U3"))
+    'text'
+    """
+    kinds = {"O": "Python objects", "V": "records", "c": "complex numbers", "M": "dates"}
+    return {**kinds, "U": "text", "S": "text", "m": "times"}.get(dtype.kind, f"{dtype} values")
 
 
 def _shape(matrix, name):

@@ -12,7 +12,7 @@ import pytest
 import scipy.sparse
 
 import jaxshared as js
-from jaxshared.app import cli, runs
+from jaxshared.app import checkpoints, cli
 
 
 @pytest.fixture
@@ -71,7 +71,7 @@ def test_a_stopped_fit_goes_on_to_the_same_result(files, monkeypatch):
     long = [*FIT, "--tol", "0", "--restarts", "2", "--max-steps", "60"]
     long += ["--solver", "multiplicative"]  # slow: it is not done when it is stopped
     assert cli.main([*long, "-o", "whole"]) == 0
-    real, calls = runs.advance, []
+    real, calls = checkpoints.advance, []
 
     def stopped(*args):
         if len(calls) == 3:
@@ -79,11 +79,11 @@ def test_a_stopped_fit_goes_on_to_the_same_result(files, monkeypatch):
         calls.append(1)
         return real(*args)
 
-    monkeypatch.setattr(runs, "advance", stopped)
-    monkeypatch.setattr(runs, "CHUNK_SECONDS", 0.0)
+    monkeypatch.setattr(checkpoints, "advance", stopped)
+    monkeypatch.setattr(checkpoints, "CHUNK_SECONDS", 0.0)
     assert cli.main([*long, "-o", "parts"]) == 130
     assert sorted(os.listdir("parts")) == ["checkpoint.npz", "settings.json"]
-    monkeypatch.setattr(runs, "advance", real)
+    monkeypatch.setattr(checkpoints, "advance", real)
     assert cli.main([*long, "-o", "parts"]) == 0
     assert "checkpoint.npz" not in os.listdir("parts")
     whole, parts = js.load("whole/result.npz")[0], js.load("parts/result.npz")[0]
@@ -255,14 +255,14 @@ def test_sparse_files_stay_sparse(files, monkeypatch):
     sparse = scipy.sparse.csr_array(np.random.default_rng(0).poisson(0.2, size=(12, 30)))
     scipy.sparse.save_npz("s.npz", sparse)
     seen = []
-    real = runs.prepare
+    real = checkpoints.prepare
 
     def watched(model, sources, hyper):
         out = real(model, sources, hyper)
         seen.extend(type(source) for source in out[0])
         return out
 
-    monkeypatch.setattr(runs, "prepare", watched)
+    monkeypatch.setattr(checkpoints, "prepare", watched)
     assert cli.main(["fit", "s.npz", "--rank", "2", "--max-steps", "10", "-q", "-o", "out"]) == 0
     assert seen == [js.Sparse]
 

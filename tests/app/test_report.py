@@ -1,5 +1,6 @@
 """Reports are complete in themselves, and every plot draws what it is given."""
 
+import os
 import pathlib
 import re
 
@@ -31,9 +32,9 @@ def test_a_report_shows_its_figures_and_loads_nothing(fitted, tmp_path):
 
 
 def test_a_report_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
-    monkeypatch.setattr(report.os, "replace", lambda *_: (_ for _ in ()).throw(OSError(28, "full")))
+    monkeypatch.setattr(os, "replace", lambda *_: (_ for _ in ()).throw(OSError(28, "full")))
     with pytest.raises(OSError, match="full"):
-        report.write_text(tmp_path / "report.html", "text")
+        report.write(tmp_path / "report.html", "Empty", [])
     assert list(tmp_path.iterdir()) == []
 
 
