@@ -79,7 +79,7 @@ def load(path):
     except OSError:  # not there, or not ours to read
         raise
     except Exception as error:  # whatever is wrong with a file that anyone may have edited
-        reason = f"it has no {error}" if isinstance(error, KeyError) else error
+        reason = f"it lacks {error.args[0]}" if isinstance(error, KeyError) else error
         raise ValueError(
             f"{path} cannot be read: it is cut short or changed, or was not written by "
             f"jaxshared.save ({reason or type(error).__name__})."

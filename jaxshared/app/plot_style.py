@@ -11,8 +11,10 @@ __all__ = [
     "HATCHES",
     "INK",
     "STYLE",
+    "bar_style",
     "line_style",
     "one_axes",
+    "plain_ticks",
     "style_context",
     "to_svg",
 ]
@@ -80,6 +82,22 @@ def line_style(number):
         "linestyle": DASHES[number % len(DASHES)],
         "marker": MARKERS[number % len(MARKERS)],
     }
+
+
+def bar_style(number):
+    """Colour and hatch of bars ``number``."""
+    return {
+        "color": COLOURS[number % len(COLOURS)],
+        "hatch": HATCHES[number % len(HATCHES)],
+        "edgecolor": "white",
+        "linewidth": 0,
+    }
+
+
+def plain_ticks(axis):
+    """Numbers along a logarithmic axis as plain text, at its large ticks."""
+    axis.set_major_formatter("{x:g}")
+    axis.set_minor_formatter("")
 
 
 def to_svg(figure):

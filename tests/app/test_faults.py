@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import jaxshared as js
-from jaxshared.app import checkpoints, cli, report, runs
+from jaxshared.app import checkpoints, cli, report, results, runs
 
 sys.path.insert(0, os.path.dirname(__file__))
 from faults import Faults, Killed
@@ -31,12 +31,14 @@ RESULT = {"fit": "result.npz", "sweep": "table.csv"}
 
 @pytest.fixture
 def files(tmp_path, monkeypatch):
-    """Two small sources; pages are not drawn, because that takes longest and writes nothing."""
+    """Two small sources. What takes long and writes nothing is left out: drawing, k-means, the disk."""
     monkeypatch.chdir(tmp_path)
     random = np.random.default_rng(0)
     np.save("x.npy", random.gamma(1.0, size=(6, 8)))
     np.save("y.npy", random.gamma(1.0, size=(6, 5)))
     (tmp_path / "terms.txt").write_text("".join(f"term{i}\n" for i in range(6)))
+    monkeypatch.setattr(os, "fsync", lambda handle: None)
+    monkeypatch.setattr(results, "cluster", lambda model, params, *_, key: [[0] * 8, [1] * 5])
     monkeypatch.setattr(report, "render", lambda *args, **options: "<h1>page</h1>")
     monkeypatch.setattr(report, "fit_sections", lambda *args, **options: [])
     monkeypatch.setattr(report, "sweep_sections", lambda *args, **options: [])
