@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 import numpy as np
 import scipy  # its parts are loaded when they are used
-import scipy.sparse as sp
 
 from jaxshared.data.sources import host
 
@@ -208,7 +207,7 @@ def ranked_relevance(ranking, relevant):
     [[True, True, False]]
     """
     ranking = np.asarray(ranking)
-    dense = relevant.toarray() if sp.issparse(relevant) else np.asarray(relevant)
+    dense = relevant.toarray() if scipy.sparse.issparse(relevant) else np.asarray(relevant)
     if ranking.ndim != 2 or dense.ndim != 2 or len(ranking) != len(dense):
         raise ValueError(
             f"ranking has shape {ranking.shape} and relevant {dense.shape}: both need one row per "

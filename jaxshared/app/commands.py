@@ -7,7 +7,7 @@ import os
 
 import jax
 import numpy as np
-import scipy.sparse
+import scipy  # its parts are loaded when they are used
 
 from jaxshared.app import report
 from jaxshared.app.checkpoints import fit_durably

@@ -8,7 +8,7 @@ import os
 from typing import NamedTuple
 
 import numpy as np
-import scipy.sparse
+import scipy  # its parts are loaded when they are used
 
 from jaxshared.app.settings import Fit, Sweep, Verify
 from jaxshared.data.files import read_lines, read_source

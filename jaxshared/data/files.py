@@ -15,7 +15,6 @@ import zlib
 
 import numpy as np
 import scipy  # its parts are loaded when they are used
-import scipy.sparse
 
 from jaxshared.data.structure import (
     array_head,

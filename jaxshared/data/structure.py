@@ -12,7 +12,7 @@ import os
 import zipfile
 
 import numpy as np
-import scipy.sparse
+import scipy  # its parts are loaded when they are used
 
 __all__ = [
     "array_head",

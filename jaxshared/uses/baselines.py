@@ -14,7 +14,7 @@ import warnings
 
 import jax
 import numpy as np
-import scipy.sparse as sp
+import scipy  # its parts are loaded when they are used
 
 from jaxshared.data.sources import host
 from jaxshared.fit import fit
@@ -42,7 +42,7 @@ __all__ = [
 def _samples(source):
     """(samples, features), sparse rows or dense, as scikit-learn wants it."""
     samples = host(source).T
-    return sp.csr_matrix(samples) if sp.issparse(samples) else samples
+    return scipy.sparse.csr_matrix(samples) if scipy.sparse.issparse(samples) else samples
 
 
 def _label(sources, num_clusters, key, augmented, one):
@@ -53,9 +53,13 @@ def _label(sources, num_clusters, key, augmented, one):
     if augmented:
         if np.ndim(num_clusters):
             raise ValueError("augmented data are clustered as one: give one number of clusters.")
-        stack = sp.vstack if all(sp.issparse(each) for each in samples) else np.vstack
+        stack = (
+            scipy.sparse.vstack
+            if all(scipy.sparse.issparse(each) for each in samples)
+            else np.vstack
+        )
         if stack is np.vstack:
-            samples = [each.toarray() if sp.issparse(each) else each for each in samples]
+            samples = [each.toarray() if scipy.sparse.issparse(each) else each for each in samples]
         cuts = np.cumsum([each.shape[0] for each in samples])[:-1]
         return tuple(np.split(one(stack(samples), num_clusters, key), cuts))
     counts = np.broadcast_to(num_clusters, len(samples))
@@ -78,7 +82,7 @@ def kmeans(sources, num_clusters, *, key, augmented=False, restarts=10):
 
 
 def _kmeans(samples, count, key, restarts):
-    if sp.issparse(samples):
+    if scipy.sparse.issparse(samples):
         from sklearn.cluster import KMeans
 
         found = KMeans(count, n_init=restarts, random_state=seed_of(key))

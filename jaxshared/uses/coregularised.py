@@ -20,7 +20,6 @@ from typing import NamedTuple
 
 import numpy as np
 import scipy  # its parts are loaded when they are used
-import scipy.sparse as sp
 
 from jaxshared.base import whole_number
 from jaxshared.data.sources import host
@@ -124,7 +123,11 @@ def gaussian_graph(source, neighbours=None, width=None):
     from sklearn.neighbors import kneighbors_graph
 
     samples = host(source).T
-    samples = sp.csr_matrix(samples) if sp.issparse(samples) else samples.astype(float)
+    samples = (
+        scipy.sparse.csr_matrix(samples)
+        if scipy.sparse.issparse(samples)
+        else samples.astype(float)
+    )
     if neighbours is None:
         distances = pairwise_distances(samples)
         off = distances[np.triu_indices_from(distances, 1)]
@@ -146,9 +149,9 @@ def normalised_affinity(graph):
     r""":math:`D^{-1/2} K D^{-1/2}`; a sample that is joined to nothing keeps a row of zeros."""
     degrees = np.asarray(graph.sum(axis=1)).ravel()
     scale = np.where(degrees > 0, 1 / np.sqrt(np.where(degrees > 0, degrees, 1)), 0)
-    if sp.issparse(graph):
-        diagonal = sp.diags_array(scale)
-        return sp.csr_matrix(diagonal @ graph @ diagonal)
+    if scipy.sparse.issparse(graph):
+        diagonal = scipy.sparse.diags_array(scale)
+        return scipy.sparse.csr_matrix(diagonal @ graph @ diagonal)
     return graph * scale[:, None] * scale[None, :]
 
 

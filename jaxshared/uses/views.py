@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
+import scipy  # its parts are loaded when they are used
 
 from jaxshared.data.sources import host
 from jaxshared.uses.clustering import cluster_coefs, scale_coefs, seed_of
@@ -125,7 +125,9 @@ def cut_weighted(source):
     weights = np.where(degrees > 0, 1 / np.sqrt(np.where(degrees > 0, degrees, 1)), 0)
     weights = weights.astype(source.dtype)
     return (
-        sp.csr_array(source @ sp.diags_array(weights)) if sp.issparse(source) else source * weights
+        scipy.sparse.csr_array(source @ scipy.sparse.diags_array(weights))
+        if scipy.sparse.issparse(source)
+        else source * weights
     )
 
 
