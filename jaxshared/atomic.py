@@ -63,7 +63,12 @@ def whole_file(path: str | os.PathLike, *, text: bool = False) -> Iterator[IO]:
 
 
 def write_text(path: str | os.PathLike, text: str) -> str | os.PathLike:
-    """Text into a file, whole or not at all; returns the path."""
+    """Text into a file, whole or not at all; returns the path.
+
+    >>> import pathlib, tempfile
+    >>> write_text(pathlib.Path(tempfile.mkdtemp(), "a.txt"), "road").read_text()
+    'road'
+    """
     with whole_file(path, text=True) as file:
         file.write(text)
     return path

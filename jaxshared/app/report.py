@@ -20,6 +20,7 @@ from jaxshared.app import plots
 from jaxshared.atomic import write_text
 from jaxshared.metrics import clustering_scores
 from jaxshared.solve import CHECK_EVERY
+from jaxshared.sweep import Sweep
 from jaxshared.uses.factors import factors as find_factors
 
 __all__ = [
@@ -186,7 +187,7 @@ def coherence_section(found):
 
 def sweep_sections(grid, *, title="Sweep"):
     """The table of a sweep and, for every axis of numbers, the objective against it."""
-    rows = grid.table() if hasattr(grid, "table") else list(grid)
+    rows = grid.table() if isinstance(grid, Sweep) else list(grid)
     columns = tuple(rows[0])
     fixed = {"restart", "objective", "num_steps", "violation", "lost", "status"}
     axes = [name for name in columns if name not in fixed]

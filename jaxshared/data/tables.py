@@ -14,6 +14,7 @@ import importlib
 import io
 import itertools
 import os
+import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -35,7 +36,10 @@ FREE_TEXT = 2**27
 MOST_COLUMNS = 2**18
 
 # Numbers under such a heading are names of the rows.
-INDEX_WORDS = ("", "id", "ids", "index", "key", "name", "rowname", "rownames", "unnamed: 0")
+INDEX_WORDS = re.compile(
+    r"|unnamed: 0|row|rownames?|samples?|features?|genes?|cells?|barcodes?|terms?|items?|documents?"
+    r"|(.*[ _.-])?(ids?|index|keys?|names?)"
+)
 
 # So many whole numbers that only grow are more likely names than data.
 GROWING = 5
@@ -63,9 +67,15 @@ def read_table(path, *, tabs=False, header=None, index=None) -> Table:
 
     A first row is a header if a cell of it is text, or if it counts 0, 1, 2, ... or 1, 2, 3, ...
     above numbers that all have a decimal point, or above an index if it begins with an empty cell.
-    A first column is an index if a cell of it is text, if its heading is empty, "id" or the like, or
-    if it counts in the same way. Rows and columns of growing whole numbers for which this does not
-    decide are refused. Names that only count from 0 are not kept.
+    A first column is an index if a cell of it is text, if its heading is empty, "id", "sample_id",
+    "gene" or the like, or if it counts in the same way. Rows and columns of growing whole numbers
+    for which this does not decide are refused. Names that only count from 0 are not kept.
+
+    >>> import tempfile, pathlib
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "x.csv")
+    >>> _ = path.write_text("gene;a;b\\n101;1,5;0\\n7;0;2\\n")
+    >>> read_table(path)
+    Table(values=array([[1.5, 0. ], [0. , 2. ]]), features=('101', '7'), samples=('a', 'b'))
     """
     pandas = needed("pandas", "text", "files")
     try:
@@ -84,7 +94,12 @@ def read_table(path, *, tabs=False, header=None, index=None) -> Table:
 
 
 def named_frame(frame) -> Table:
-    """A DataFrame as a table: its index, or else a first column of text, names the rows."""
+    """A DataFrame as a table: its index, or else a first column of text, names the rows.
+
+    >>> import pandas
+    >>> named_frame(pandas.DataFrame({"term": ["bus", "car"], "a": [1, 0]})).features
+    ('bus', 'car')
+    """
     pandas = needed("pandas", "tables", "files")
     rows = None if isinstance(frame.index, pandas.RangeIndex) else tuple(map(str, frame.index))
     if rows is None and frame.shape[1] and not _is_numeric(pandas, frame.dtypes.iloc[0]):
@@ -212,7 +227,7 @@ def _names(pandas, first, cells, mark, header, index):
     if header is None:
         header = short or _is_header(cells, text, column, corner)
     if header is not None and index is None:
-        named = header and first[0].strip().lower() in INDEX_WORDS
+        named = header and INDEX_WORDS.fullmatch(first[0].strip().lower()) is not None
         index = column or short or (corner and not header) or named
         if not index:
             begin = int(header)

@@ -43,7 +43,7 @@ UNSURE = {
     "names, then growing": ("r1,1,2\nr2,3,4\n", "header"),
     "names, then ids": ("gene,17,4,9\nbus,3,4,1\n", "header"),
     "ids": ("101,5\n102,3\n105,1\n110,7\n111,1\n", "index"),
-    "ids under a heading": ("sample,a\n101,5\n102,3\n105,1\n110,7\n111,1\n", "index"),
+    "ids under a heading": ("year,a\n101,5\n102,3\n105,1\n110,7\n111,1\n", "index"),
 }
 
 
@@ -70,6 +70,8 @@ def test_where_the_rules_do_not_decide_the_file_is_refused_until_told(tmp_path, 
         ("term,a,b\nbus,1,0\n", [[1, 0]], ("bus",), ("a", "b")),
         ("a,b\nbus,1,0\ncar,2,3\n", [[1, 0], [2, 3]], ("bus", "car"), ("a", "b")),
         ("id,a,b\n7,1,0\n3,2,3\n", [[1, 0], [2, 3]], ("7", "3"), ("a", "b")),
+        ("Sample_ID,a,b\n7,1,0\n3,2,3\n", [[1, 0], [2, 3]], ("7", "3"), ("a", "b")),
+        ("acid,a\n7,1\n3,2\n", [[7, 1], [3, 2]], None, ("acid", "a")),
         ("bus,1,1\ncar,2,3\n", [[1, 1], [2, 3]], ("bus", "car"), None),
         ('"a, b",c\n1,2\n3,4\n', [[1, 2], [3, 4]], None, ("a, b", "c")),
         ('"a;b",c\n1,2\n', [[1, 2]], None, ("a;b", "c")),
