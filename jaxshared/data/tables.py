@@ -69,7 +69,8 @@ def read_table(path, *, tabs=False, header=None, index=None) -> Table:
     above numbers that all have a decimal point, or above an index if it begins with an empty cell.
     A first column is an index if a cell of it is text, if its heading is empty, "id", "sample_id",
     "gene" or the like, or if it counts in the same way. Rows and columns of growing whole numbers
-    for which this does not decide are refused. Names that only count from 0 are not kept.
+    for which this does not decide are refused; two of them above or beside whole numbers are taken
+    for numbers. Names that only count from 0 are not kept.
 
     >>> import tempfile, pathlib
     >>> path = pathlib.Path(tempfile.mkdtemp(), "x.csv")
@@ -249,7 +250,7 @@ def _is_header(cells, text, column, corner):
     """Of a first row that is as long as the others; None where it cannot be told."""
     rest, body = cells[0, 1:], cells[1:, 1:]
     if text[0, 1:].any() or (corner and not column):
-        return True
+        return len(cells) > 1 or text[0, 1:].any() or not rest.size
     if corner:  # "term,1,2" above "road,3,4", or just a row with a name?
         found, ids = _are_names(rest, body), _whole(rest) and len(set(rest)) == len(rest)
         unsure = len(rest) > 1 and (_grows(rest) or (ids and len(rest) > 2))
@@ -262,15 +263,17 @@ def _is_header(cells, text, column, corner):
 
 def _are_names(line, body):
     """Whether numbers along the first row or column are names; None where it cannot be told."""
-    if len(line) < 2 or not body.size or not _grows(line):
+    if not body.size or not _grows(line):
         return False
     first, last = int(line[0]), int(line[-1])
     counting = first in (0, 1) and last - first == len(line) - 1
     fractions = all(set(cell) & set(".,eE") for cell in body.ravel() if cell is not None)
+    if len(line) < 3:  # too few to tell by, where the others are whole numbers too
+        sure = len(line) == 2 and counting and fractions
+        return None if len(line) == 1 and first == 0 and fractions else sure
     if counting and fractions:
         return True
-    many = len(line) >= GROWING
-    return None if many or (len(line) > 2 and (fractions or (counting and first == 0))) else False
+    return None if len(line) >= GROWING or fractions or (counting and first == 0) else False
 
 
 def _whole(line):

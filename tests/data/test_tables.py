@@ -38,6 +38,7 @@ def test_a_default_header_or_index_alone_is_recognised_above_numbers_with_a_poin
 
 UNSURE = {
     "counting from 0": ("0,1,2\n0,1,2\n0,3,0\n", "header"),
+    "one column without a name": ("0\n0.5\n1.25\n", "header"),
     "years": ("1999,2000,2001,2002,2003\n5,0,1,1,2\n", "header"),
     "years above fractions": ("1999,2001,2004\n0.5,0.1,1.5\n", "header"),
     "names, then growing": ("r1,1,2\nr2,3,4\n", "header"),
@@ -72,6 +73,8 @@ def test_where_the_rules_do_not_decide_the_file_is_refused_until_told(tmp_path, 
         ("id,a,b\n7,1,0\n3,2,3\n", [[1, 0], [2, 3]], ("7", "3"), ("a", "b")),
         ("Sample_ID,a,b\n7,1,0\n3,2,3\n", [[1, 0], [2, 3]], ("7", "3"), ("a", "b")),
         ("acid,a\n7,1\n3,2\n", [[7, 1], [3, 2]], None, ("acid", "a")),
+        ("bus,1,2\n", [[1, 2]], ("bus",), None),
+        ("0,1\n1,0\n", [[0, 1], [1, 0]], None, None),
         ("bus,1,1\ncar,2,3\n", [[1, 1], [2, 3]], ("bus", "car"), None),
         ('"a, b",c\n1,2\n3,4\n', [[1, 2], [3, 4]], None, ("a, b", "c")),
         ('"a;b",c\n1,2\n', [[1, 2]], None, ("a;b", "c")),
