@@ -110,8 +110,11 @@ def read_settings(folder: str) -> dict:
         ) from None
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{path} is not readable: {error}.") from None
-    if not isinstance(found, dict):
-        raise ValueError(f"{path} is not readable: it holds no settings.")
+    for name, kind in (("command", str), ("sources", list), ("files", dict)):
+        if not isinstance(found, dict) or not isinstance(found.get(name), kind):
+            raise ValueError(
+                f"{path} is not that of a run, or was edited: it has no {name}. Name another folder."
+            )
     return found
 
 
@@ -153,7 +156,7 @@ def is_finished(folder: str, record: dict, *, force: bool = False) -> bool:
             )
         return False
     before = read_settings(folder)
-    if not left and "command" in before:
+    if not left:
         return False  # it never began
     changed = [name for name in record if name not in LOOKS and _differs(name, before, record)]
     if changed:

@@ -94,7 +94,9 @@ def test_a_stopped_fit_goes_on_to_the_same_result(files, monkeypatch):
 
 def test_a_folder_of_another_run_is_refused(files, capsys):
     os.makedirs("out")
-    (files / "out" / "settings.json").write_text('{"command": "fit", "seed": 7}')
+    (files / "out" / "settings.json").write_text(
+        '{"command": "fit", "sources": [], "files": {}, "seed": 7}'
+    )
     (files / "out" / "result.npz").write_bytes(b"of that run")
     assert cli.main([*FIT, "-o", "out"]) == 2
     line = capsys.readouterr().err

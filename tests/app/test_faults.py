@@ -327,7 +327,7 @@ def test_a_report_that_fails_costs_no_factors(files, monkeypatch, capsys):
 
 def test_settings_that_were_edited_are_refused_in_one_line(files, capsys):
     reference(files, "fit")
-    for text in ("[1]", "{", "[" * 100_000, '{"command": "fit"}'):
+    for text in ("[1]", "{", "[" * 100_000, "{}", '{"command": "fit"}'):
         (files / "whole" / "settings.json").write_text(text)
         assert cli.main(["report", "whole"]) == 2
         assert capsys.readouterr().err.count("\n") == 1
