@@ -19,7 +19,7 @@ import numpy as np
 from real_data import load
 
 import jaxshared as js
-from jaxshared.plot_style import COLOURS, style_context
+from jaxshared.app.plot_style import COLOURS, style_context
 
 CATEGORIES = ("biology", "geography", "history", "sport", "warfare")
 TARGETS, PAIRS = 130, 350

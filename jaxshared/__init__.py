@@ -43,4 +43,5 @@ from jaxshared import boolean
 from jaxshared.boolean import JSBMF
 from jaxshared.uses import baselines, clustering, retrieval, selection, views
 from jaxshared.uses.factors import Factors, factors, lost_components
-from jaxshared import metrics, plots, report
+from jaxshared import metrics
+from jaxshared.app import plots, report

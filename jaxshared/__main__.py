@@ -2,7 +2,7 @@
 
 import sys
 
-from jaxshared.cli import main
+from jaxshared.app.cli import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -12,11 +12,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
-from scipy.optimize import linear_sum_assignment
-from scipy.special import rel_entr
-from sklearn.metrics import normalized_mutual_info_score
-from sklearn.metrics.cluster import contingency_matrix
+import scipy  # its parts are loaded when they are used
 
 from jaxshared.data.sources import host
 
@@ -54,6 +50,8 @@ class CategoryScores(NamedTuple):
 
 def _table(truth, labels):
     """Counts (categories, clusters), after checking that the two sequences fit together."""
+    from sklearn.metrics.cluster import contingency_matrix
+
     truth, labels = np.asarray(truth), np.asarray(labels)
     if truth.ndim != 1 or labels.ndim != 1 or truth.shape != labels.shape:
         raise ValueError(
@@ -78,7 +76,7 @@ def accuracy(truth, labels):
     0.75
     """
     table = _table(truth, labels)
-    rows, columns = linear_sum_assignment(table, maximize=True)
+    rows, columns = scipy.optimize.linear_sum_assignment(table, maximize=True)
     return float(table[rows, columns].sum() / table.sum())
 
 
@@ -93,6 +91,8 @@ def nmi(truth, labels, *, average="geometric"):
     >>> round(nmi([0, 0, 1, 1], [0, 0, 0, 1], average="max"), 4)
     0.3113
     """
+    from sklearn.metrics import normalized_mutual_info_score
+
     if average not in ("geometric", "max", "arithmetic", "min"):
         raise ValueError(
             f"average is {average!r}: choose 'geometric', 'max', 'arithmetic' or 'min'."
@@ -207,7 +207,7 @@ def ranked_relevance(ranking, relevant):
     [[True, True, False]]
     """
     ranking = np.asarray(ranking)
-    dense = relevant.toarray() if sp.issparse(relevant) else np.asarray(relevant)
+    dense = relevant.toarray() if scipy.sparse.issparse(relevant) else np.asarray(relevant)
     if ranking.ndim != 2 or dense.ndim != 2 or len(ranking) != len(dense):
         raise ValueError(
             f"ranking has shape {ranking.shape} and relevant {dense.shape}: both need one row per "
@@ -343,7 +343,8 @@ def jensen_shannon(first, second, *, base=2):
             "js.text.align first."
         )
     middle = (first + second) / 2
-    nats = (rel_entr(first, middle).sum() + rel_entr(second, middle).sum()) / 2
+    entropy = scipy.special.rel_entr
+    nats = (entropy(first, middle).sum() + entropy(second, middle).sum()) / 2
     return max(float(nats / np.log(base)), 0.0)  # equal distributions round to either side of 0
 
 

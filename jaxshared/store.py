@@ -4,50 +4,49 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 import sys
-import tempfile
 import warnings
-import zipfile
-import zlib
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxshared.atomic import whole_file
 from jaxshared.base import Model, Status
+from jaxshared.data.structure import check_archive
+from jaxshared.losses import Loss
+from jaxshared.penalties import Penalty
 
 __all__ = ["load", "save"]
 
 FORMAT = 1
 
 
+class _Unknown(Exception):
+    """A class that no imported module has."""
+
+
 def save(path, result, model):
-    """Write ``result`` and ``model`` to ``path``; the file appears whole or not at all."""
+    """Write ``result`` and ``model`` to ``path``; the file appears whole or not at all.
+
+    Of a symbolic link, what it points to is replaced; devices and folders are refused.
+
+    >>> import tempfile, pathlib, jaxshared as js
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "result.npz")
+    >>> result = js.fit(js.NMF(1), jnp.ones((3, 4)), key=jax.random.key(0))
+    >>> save(path, result, js.NMF(1))
+    >>> load(path)[1]
+    NMF(rank=1)
+    """
     arrays: dict[str, np.ndarray] = {}
     header = {
         "format": FORMAT,
-        "model": {
-            "class": _name(type(model)),
-            "fields": {f.name: getattr(model, f.name) for f in dataclasses.fields(model)},
-        },
+        "model": _structure(model),
         "result": _encode(result, arrays),
     }
     arrays["header"] = np.array(json.dumps(header))
-    folder = os.path.dirname(os.path.abspath(path))
-    handle, draft = tempfile.mkstemp(dir=folder, suffix=".part")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            np.savez(file, **arrays)
-            file.flush()
-            os.fsync(file.fileno())
-        mask = os.umask(0)
-        os.umask(mask)
-        os.chmod(draft, 0o666 & ~mask)  # drafts are private, results are like any other file
-        os.replace(draft, path)
-    except BaseException:
-        os.unlink(draft)
-        raise
+    with whole_file(path) as file:
+        np.savez(file, **arrays)
 
 
 def load(path):
@@ -60,40 +59,65 @@ def load(path):
     """
     try:
         # Opened here, because np.load leaves a file that it cannot read open.
-        with open(path, "rb") as raw, np.load(raw, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
+        with open(path, "rb") as raw:
+            check_archive(path)
+            with np.load(raw, allow_pickle=False) as file:
+                arrays = {name: file[name] for name in file.files}
         header = json.loads(str(arrays["header"]))
         if header["format"] > FORMAT:
             raise ValueError(f"it has format {header['format']}, this version reads up to {FORMAT}")
-        kind, fields = header["model"]["class"], header["model"]["fields"]
-        if not jax.config.jax_enable_x64:
-            arrays = {name: _single(path, value) for name, value in arrays.items()}
-        missing = sorted(_names(header["result"]) - set(arrays))
-        if missing:
-            raise ValueError(f"it lacks {missing[0]}")
+        model = _built(header["model"], Model)
+        doubles = any(array.dtype == np.float64 for array in arrays.values())
+        result = _decode(header["result"], arrays)
+        if not isinstance(result, tuple):
+            raise ValueError("it holds no result")
+    except _Unknown as error:
+        raise ValueError(f"{path} needs {error}: import its module before loading.") from None
     except OSError:  # not there, or not ours to read
         raise
-    except (zipfile.BadZipFile, zlib.error, EOFError, *(KeyError, TypeError, ValueError)) as error:
+    except Exception as error:  # whatever is wrong with a file that anyone may have edited
+        reason = f"it lacks {error.args[0]}" if isinstance(error, KeyError) else error
         raise ValueError(
-            f"{path} cannot be read: it is cut short, or was not written by jaxshared.save ({error})."
+            f"{path} cannot be read: it is cut short or changed, or was not written by "
+            f"jaxshared.save ({reason or type(error).__name__})."
         ) from error
-    model = _find(kind, Model)(**{name: _tuples(value) for name, value in fields.items()})
-    return _decode(header["result"], arrays), model
-
-
-def _single(path, array):
-    if array.dtype != np.float64:
-        return array
-    warnings.warn(
-        f"{path} holds double precision, which is read as single: load it under "
-        f"jax.enable_x64(True) to keep it.",
-        stacklevel=3,
-    )
-    return array.astype(np.float32)
+    if doubles and not jax.config.jax_enable_x64:
+        warnings.warn(
+            f"{path} holds double precision, which is read as single: load it under "
+            f"jax.enable_x64(True) to keep it.",
+            stacklevel=2,
+        )
+    return result, model
 
 
 def _name(cls):
     return f"{cls.__module__}:{cls.__qualname__}"
+
+
+def _structure(value):
+    """Models, losses and penalties as their class and fields; functions by name."""
+    if dataclasses.is_dataclass(value):
+        fields = {f.name: _structure(getattr(value, f.name)) for f in dataclasses.fields(value)}
+        return {"class": _name(type(value)), "fields": fields}
+    if callable(value):
+        name = _name(value) if "<" not in value.__qualname__ else None
+        if name is None:
+            raise ValueError(
+                f"{value.__qualname__} cannot be saved: define the function of a penalty at module level."
+            )
+        return {"function": name}
+    return [_structure(item) for item in value] if isinstance(value, tuple) else value
+
+
+def _built(value, base):
+    if isinstance(value, list):
+        return tuple(_built(item, base) for item in value)
+    if not isinstance(value, dict):
+        return value
+    if "function" in value:
+        return _find(value["function"], None)
+    parts = {name: _built(item, (Loss, Penalty)) for name, item in value["fields"].items()}
+    return _find(value["class"], base)(**parts)
 
 
 def _find(name, base):
@@ -102,8 +126,9 @@ def _find(name, base):
     found = sys.modules.get(module)
     for part in path.split("."):
         found = getattr(found, part, None)
-    if not (isinstance(found, type) and issubclass(found, base)):
-        raise ValueError(f"the file needs {name}: import its module before loading.")
+    good = callable(found) if base is None else isinstance(found, type) and issubclass(found, base)
+    if not good:
+        raise _Unknown(name)
     return found
 
 
@@ -115,7 +140,8 @@ def _encode(value, arrays):
     if isinstance(value, bool | int | float | str):
         return {"value": value}
     if isinstance(value, tuple):
-        name = _name(type(value)) if hasattr(value, "_fields") else None
+        named = type(value) is not tuple  # a NamedTuple
+        name = _name(type(value)) if named else None
         return {"tuple": name, "items": [_encode(item, arrays) for item in value]}
     arrays[f"array_{len(arrays)}"] = np.asarray(value)
     return {"array": f"array_{len(arrays) - 1}"}
@@ -129,17 +155,8 @@ def _decode(value, arrays):
     if "value" in value:
         return value["value"]
     if "array" in value:
-        return jnp.asarray(arrays[value["array"]])
+        array = arrays[value["array"]]
+        double = array.dtype == np.float64 and not jax.config.jax_enable_x64
+        return jnp.asarray(array.astype(np.float32) if double else array)
     items = [_decode(item, arrays) for item in value["items"]]
     return tuple(items) if value["tuple"] is None else _find(value["tuple"], tuple)(*items)
-
-
-def _names(value):
-    """The arrays that an encoded value needs."""
-    if value is None or "items" not in value:
-        return {value["array"]} if value is not None and "array" in value else set()
-    return set().union(*map(_names, value["items"]))
-
-
-def _tuples(value):
-    return tuple(_tuples(item) for item in value) if isinstance(value, list) else value

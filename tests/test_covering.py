@@ -180,4 +180,6 @@ def test_an_absent_component_stays_absent_under_every_loss_and_penalty(x64):
             max_steps=20,
             tol=0,
         )
-        np.testing.assert_allclose(grid.lane(0).objective, alone.objective, rtol=1e-4)  # single precision
+        np.testing.assert_allclose(
+            grid.lane(0).objective, alone.objective, rtol=1e-4
+        )  # single precision

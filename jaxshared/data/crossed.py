@@ -12,7 +12,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-import scipy.sparse as sp
+import scipy  # its parts are loaded when they are used
 
 from jaxshared.data.sources import as_sources, host
 
@@ -75,17 +75,19 @@ def _norm_and_total(left, right):
         step = max(1, CHUNK // features)
         for start in range(0, features, step):
             first, second = (x[start : start + step] @ x.T for x in (left, right))
-            both = first.multiply(second) if sp.issparse(first) else first * _dense(second)
+            both = (
+                first.multiply(second) if scipy.sparse.issparse(first) else first * _dense(second)
+            )
             norm += float(both.sum())
         return norm, entries
     step = max(1, CHUNK // num_left)
-    right = right.tocsc() if sp.issparse(right) else right
+    right = right.tocsc() if scipy.sparse.issparse(right) else right
     for start in range(0, right.shape[1], step):
         part = left.T @ right[:, start : start + step]
-        values = part.data if sp.issparse(part) else part
+        values = part.data if scipy.sparse.issparse(part) else part
         norm += float(np.vdot(values, values))
     return norm, entries
 
 
 def _dense(matrix):
-    return matrix.toarray() if sp.issparse(matrix) else matrix
+    return matrix.toarray() if scipy.sparse.issparse(matrix) else matrix

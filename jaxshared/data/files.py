@@ -1,79 +1,111 @@
-"""Sources from files: .npy, .npz (dense or scipy sparse), .csv, .tsv and .mtx, and lists of names.
+"""Sources from files, and lists of names: what a file says, or one sentence on what is wrong with it.
 
-Errors say what is wrong with which file in one sentence; nothing is unpickled.
+NumPy's, scipy's, text tables, Matrix Market, Parquet and AnnData. Nothing is unpickled, indices are
+checked before compiled code sees them, and a file that would take far more memory than it has bytes
+is refused before the memory is asked for.
 """
 
 from __future__ import annotations
 
-import csv
+import math
 import os
+import stat
 import zipfile
-from typing import NamedTuple
+import zlib
 
 import numpy as np
-import scipy.io
-import scipy.sparse
+import scipy  # its parts are loaded when they are used
+
+from jaxshared.data.structure import (
+    array_head,
+    check_archive,
+    check_expansion,
+    check_extent,
+    check_structure,
+    kind_of,
+    readable_bytes,
+)
+from jaxshared.data.tables import Table, named_frame, needed, opened, read_table
 
 __all__ = ["KINDS", "Table", "read_lines", "read_source"]
 
 #: Endings of the files that can be read.
-KINDS = (".npy", ".npz", ".csv", ".tsv", ".mtx", ".mtx.gz")
+KINDS = (
+    *(".npy", ".npz", ".csv", ".csv.gz", ".tsv", ".tsv.gz", ".mtx", ".mtx.gz"),
+    *(".parquet", ".h5ad"),
+)
+
+# Everything by which NumPy, scipy, pandas and the standard library say that a file is not readable.
+UNREADABLE = (
+    *(ValueError, EOFError, KeyError, IndexError, TypeError, OverflowError, RuntimeError),
+    *(NotImplementedError, SyntaxError, zipfile.BadZipFile, zlib.error),
+)
 
 
-class Table(NamedTuple):
-    """A matrix, and the names of its rows and columns where the file has them (else None)."""
-
-    matrix: object
-    rows: tuple | None = None
-    columns: tuple | None = None
-
-    @property
-    def T(self):
-        """Rows and columns exchanged."""
-        return Table(self.matrix.T, self.columns, self.rows)
-
-
-def read_source(path, *, transpose=False):
+def read_source(path, *, transpose=False, header=None, index=None) -> Table:
     """The :class:`Table` in a file, rows being features; ``transpose`` if its rows are samples.
 
-    ``"file.npz:name"`` takes one array of several. A table of text may have a header line and a
-    first column of names; both are found by not being numbers.
+    ``"file.npz:name"`` takes one array of several. ``header`` and ``index`` say whether the first
+    row and the first column of a text table hold names; None finds out, by the rules of
+    :func:`jaxshared.data.tables.read_table`. An .h5ad file says itself which are the samples.
 
     >>> import tempfile, pathlib
     >>> path = pathlib.Path(tempfile.mkdtemp(), "cars.csv")
     >>> _ = path.write_text("term,a,b\\nwheel,1,0\\nroad,2,3\\n")
     >>> table = read_source(path)
-    >>> table.matrix.tolist(), table.rows, table.columns
+    >>> table.values.tolist(), table.features, table.samples
     ([[1.0, 0.0], [2.0, 3.0]], ('wheel', 'road'), ('a', 'b'))
     """
     path, _, name = _split_name(os.fspath(path))
-    kind = next((kind for kind in KINDS if path.lower().endswith(kind)), None)
+    kind = next((kind for kind in KINDS[::-1] if path.lower().endswith(kind)), None)
     if kind is None:
         raise ValueError(f"{path} is not a file that can be read: use {', '.join(KINDS)}.")
-    if not os.path.exists(path):
-        raise FileNotFoundError(f"{path} does not exist.")
-    if os.path.isdir(path):
-        raise ValueError(f"{path} is a folder: name a file.")
-    reader = {".npy": _npy, ".npz": _npz, ".csv": _csv, ".tsv": _csv}.get(kind, _mtx)
+    _check_regular(path)
     try:
-        table = reader(path, name)
-    except (ValueError, OSError, EOFError, KeyError, zipfile.BadZipFile) as error:
+        if kind.startswith((".csv", ".tsv")):
+            table = read_table(path, tabs=kind.startswith(".tsv"), header=header, index=index)
+        else:
+            table = READERS[kind.removesuffix(".gz")](path, name)
+    except (OSError, *UNREADABLE) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise
-        if "pickled" in str(error):
-            error = ValueError("it is not a NumPy file of numbers")
-        reason = str(error).splitlines()[0].rstrip(".") if str(error) else type(error).__name__
-        raise ValueError(f"{path} cannot be read: {reason}.") from error
-    return table.T if transpose else table
+        raise ValueError(_sentence(path, error)) from error
+    if len(table.values.shape) != 2 or 0 in table.values.shape:
+        raise ValueError(f"{path} has shape {table.values.shape}: a source is a matrix.")
+    return table.T if transpose and kind != ".h5ad" else table
 
 
 def read_lines(path):
-    """One name per line: the terms of a vocabulary, or the labels of samples; blank end ignored."""
+    """One name per line: the terms of a vocabulary, or the labels of samples; blank end ignored.
+
+    >>> import tempfile, pathlib
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "terms.txt")
+    >>> _ = path.write_text("wheel\\nroad\\n")
+    >>> read_lines(path)
+    ('wheel', 'road')
+    """
+    _check_regular(os.fspath(path))
     try:
         with open(path, encoding="utf-8-sig") as file:
             return tuple(file.read().splitlines())
     except UnicodeDecodeError as error:
         raise ValueError(f"{path} is not UTF-8 text: one name per line is needed.") from error
+
+
+def _check_regular(path):
+    """A device has no end, and a pipe cannot be read twice."""
+    if not os.path.exists(path):
+        raise FileNotFoundError(f"{path} does not exist.")
+    mode = os.stat(path).st_mode
+    if not stat.S_ISREG(mode):
+        kind = "a folder" if stat.S_ISDIR(mode) else "a device or a pipe"
+        raise ValueError(f"{path} is {kind}: name a file.")
+
+
+def _sentence(path, error):
+    """One line that names the file, whoever found the fault."""
+    reason = (str(error).splitlines() or [""])[0].rstrip(".") or type(error).__name__
+    return f"{reason}." if reason.startswith(path) else f"{path} cannot be read: {reason}."
 
 
 def _split_name(path):
@@ -82,58 +114,96 @@ def _split_name(path):
     return (head, colon, tail) if head.lower().endswith(".npz") else (path, "", "")
 
 
+def _check_numbers(dtype):
+    if dtype.kind not in "biuf":
+        raise ValueError(f"it holds {kind_of(dtype)}, not real numbers")
+
+
 def _npy(path, name):
+    with open(path, "rb") as file:
+        shape, dtype = array_head(file)
+        claimed = math.prod(shape) * dtype.itemsize
+        left = os.path.getsize(path) - file.tell()
+    _check_numbers(dtype)
+    if claimed > left:
+        raise ValueError(f"it claims {readable_bytes(claimed)} but holds {readable_bytes(left)}")
+    if not claimed:
+        return Table(np.empty(shape, dtype))
     # mapped, so that the one copy in memory is the one the solver works on
     return Table(np.load(path, mmap_mode="r", allow_pickle=False))
 
 
 def _npz(path, name):
+    heads = check_archive(path)
+    if not name and {"format", "shape", "data"} <= set(heads):
+        _check_numbers(heads["data"][1])
+        for part in {"indices", "indptr", "row", "col", "offsets"} & set(heads):
+            if heads[part][1].kind not in "iu":
+                raise ValueError(f"its {part} hold {kind_of(heads[part][1])}, not whole numbers")
+        matrix = scipy.sparse.load_npz(path)
+        check_structure(matrix, path)
+        return Table(scipy.sparse.csr_array(matrix))
+    if name and name not in heads:
+        raise ValueError(f"it has no array {name!r}, only {', '.join(heads)}")
+    if not name and len(heads) != 1:
+        raise ValueError(
+            f"it holds {len(heads)} arrays ({', '.join(list(heads)[:6])}): write {path}:NAME"
+        )
+    name = name or next(iter(heads))
+    _check_numbers(heads[name][1])
     with np.load(path, allow_pickle=False) as file:
-        names = list(file.files)
-        if not name and "format" in names and "shape" in names:
-            return Table(scipy.sparse.csr_array(scipy.sparse.load_npz(path)))
-        if name and name not in names:
-            raise ValueError(f"it has no array {name!r}, only {', '.join(names)}")
-        if not name and len(names) != 1:
-            raise ValueError(
-                f"it holds {len(names)} arrays ({', '.join(names[:6])}): write {path}:NAME"
-            )
-        return Table(file[name or names[0]])
+        return Table(file[name])
 
 
 def _mtx(path, name):
-    matrix = scipy.io.mmread(path)
-    return Table(scipy.sparse.csr_array(matrix) if scipy.sparse.issparse(matrix) else matrix)
+    size = os.path.getsize(path)
+    with opened(path) as file:
+        if not file.read(14).lower().startswith(b"%%matrixmarket"):
+            raise ValueError("it does not begin with %%MatrixMarket")
+    with opened(path) as file:
+        rows, columns, entries, layout, field, symmetry = scipy.io.mminfo(file)
+    if field == "complex":
+        raise ValueError("it holds complex numbers, not real numbers")
+    # an entry takes four bytes at least ("1 1" and the end of the line), a dense one two
+    least = (4 if layout == "coordinate" else 2) * entries // (1 if symmetry == "general" else 2)
+    most = size * (1100 if path.lower().endswith(".gz") else 1)  # deflate packs no closer
+    if least > most:
+        raise ValueError(f"it claims {entries} entries but has {readable_bytes(size)}")
+    if layout == "coordinate":
+        check_extent((rows, columns), entries, path)
+    with opened(path) as file:
+        matrix = scipy.io.mmread(file)
+    if not scipy.sparse.issparse(matrix):
+        return Table(matrix)
+    check_structure(matrix, path)
+    return Table(scipy.sparse.csr_array(matrix))
 
 
-def _csv(path, name):
-    mark = "\t" if path.lower().endswith(".tsv") else ","
-    with open(path, newline="", encoding="utf-8-sig") as file:
-        lines = csv.reader(file, delimiter=mark)
-        first = next(lines, None)
-        if not first:
-            raise ValueError("it is empty")
-        header = not all(map(_is_number, first))
-        probe = next(lines, None) if header else first
-        if probe is None:
-            raise ValueError("it has a header and no rows")
-        named = not _is_number(probe[0])
-        file.seek(0)
-        rows = tuple(line[0] for line in csv.reader(file, delimiter=mark) if line)[header:]
-    if len(probe) == 1 and ";" in probe[0]:
-        raise ValueError(f"its columns are separated by ';', not by {mark!r}")
-    options = {"delimiter": mark, "skiprows": int(header), "quotechar": '"'}
-    if named:
-        options["usecols"] = range(1, len(probe))
-    matrix = np.loadtxt(path, encoding="utf-8-sig", comments=None, ndmin=2, **options)
-    # with names in the first column its own header, if any, names nothing
-    columns = tuple(first[len(first) - matrix.shape[1] :]) if header else None
-    return Table(matrix, rows if named else None, columns)
+def _parquet(path, name):
+    frames, parquet = needed("pandas", ".parquet", "files"), "pyarrow.parquet"
+    found = needed(parquet, ".parquet", "files").read_metadata(path)
+    check_expansion(8 * found.num_rows * found.num_columns, os.path.getsize(path), path)
+    return named_frame(frames.read_parquet(path))
 
 
-def _is_number(text):
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
+def _h5ad(path, name):
+    """Observations are samples and variables are features, whichever way round the file is asked."""
+    read = needed("anndata.io", ".h5ad", "anndata").read_elem
+    with needed("h5py", ".h5ad", "anndata").File(path, "r") as file:
+        parts = [file["X"]] if "encoding-type" not in file["X"].attrs else _parts(file["X"])
+        check_expansion(sum(part.nbytes for part in parts), os.path.getsize(path), path)
+        matrix = read(file["X"])
+        features, samples = (tuple(map(str, read(file[axis]).index)) for axis in ("var", "obs"))
+    _check_numbers(matrix.dtype)
+    if scipy.sparse.issparse(matrix):
+        check_structure(matrix, path)
+        matrix = scipy.sparse.csr_array(matrix)
+    return Table(matrix.T, features, samples)
+
+
+def _parts(node):
+    """The arrays of a matrix in an HDF5 file: one if it is dense, three if it is sparse."""
+    return list(node.values()) if node.attrs["encoding-type"] != "array" else [node]
+
+
+READERS = {".npy": _npy, ".npz": _npz, ".mtx": _mtx, ".parquet": _parquet, ".h5ad": _h5ad}

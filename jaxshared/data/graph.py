@@ -11,8 +11,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-import scipy.sparse
-from sklearn.neighbors import NearestNeighbors
+import scipy  # its parts are loaded when they are used
 
 from jaxshared.data.sources import as_source, host
 from jaxshared.data.sparse import Sparse
@@ -55,6 +54,8 @@ def neighbour_graph(source, neighbours=5, kernel="heat", *, width=None):
     >>> graph.weights.to_scipy().toarray().astype(int).tolist()
     [[0, 1, 0, 0], [1, 0, 0, 0], [0, 0, 0, 1], [0, 0, 1, 0]]
     """
+    from sklearn.neighbors import NearestNeighbors
+
     if kernel not in KERNELS:
         raise ValueError(f"kernel is {kernel!r}: use one of {', '.join(KERNELS)}.")
     if width is not None and not (kernel == "heat" and width > 0):

@@ -13,8 +13,9 @@ import jax.numpy as jnp
 import numpy as np
 import scipy.sparse
 
-from jaxshared.data.sources import as_source, check_structure, dense_values
+from jaxshared.data.sources import as_source, dense_values
 from jaxshared.data.sparse import Sparse
+from jaxshared.data.structure import check_structure
 from jaxshared.data.weighted import Weighted
 
 __all__ = ["missing", "observed", "weighted"]

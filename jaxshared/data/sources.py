@@ -12,9 +12,10 @@ import scipy.sparse
 from jax.experimental import sparse as jax_sparse
 
 from jaxshared.data.sparse import Sparse
+from jaxshared.data.structure import check_structure
 from jaxshared.data.weighted import Weighted
 
-__all__ = ["as_source", "as_sources", "check_structure", "dense_values", "host"]
+__all__ = ["as_source", "as_sources", "dense_values", "host"]
 
 
 def host(source):
@@ -107,44 +108,6 @@ def dense_values(source, name="source"):
     )
 
 
-def check_structure(matrix, name="source"):
-    """A scipy.sparse matrix whose indices lie inside it, or a ValueError: compiled code trusts them."""
-    if matrix.format in ("csr", "csc", "bsr"):
-        indptr, indices = matrix.indptr, matrix.indices
-        count = len(indptr) - 1
-        if (
-            len(indptr) < 1
-            or indptr[0] != 0
-            or indptr[-1] > len(indices)
-            or (np.diff(indptr) < 0).any()
-        ):
-            raise ValueError(
-                f"{name} is a damaged {matrix.format} matrix: its indptr must rise from 0 to at most the "
-                f"number of stored values ({len(indices)})."
-            )
-        block = matrix.blocksize if matrix.format == "bsr" else (1, 1)
-        across = 0 if matrix.format == "csc" else 1
-        limit = matrix.shape[across] // block[across]
-        wanted = matrix.shape[1 - across] // block[1 - across]
-        if count != wanted:
-            raise ValueError(
-                f"{name} is a damaged {matrix.format} matrix: indptr has {count + 1} entries."
-            )
-        axes = [(indices, limit)]
-    elif matrix.format == "coo":
-        axes = list(zip(matrix.coords, matrix.shape))
-    else:
-        return
-    for places, limit in axes:
-        outside = (places < 0) | (places >= limit)
-        if outside.any():
-            at = int(np.argmax(outside))
-            raise ValueError(
-                f"{name} stores an entry at index {places[at]} of an axis of size {limit} (stored value "
-                f"number {at}): the matrix is damaged."
-            )
-
-
 def _convert(source, name):
     """To a JAX array, a Sparse or a Weighted, without a look at the values."""
     if isinstance(source, Sparse | Weighted):
@@ -167,8 +130,8 @@ def _convert(source, name):
             raise ValueError(
                 f"{name} has shape {source.shape}: a source is a (features, samples) matrix."
             )
-        source = source.tocsr() if source.format in ("dok", "lil", "dia") else source
         check_structure(source, name)
+        source = source.tocsr() if source.format in ("dok", "lil", "dia") else source
         converted = Sparse.from_scipy(source)
         _check_not_vanished(source.data, converted.data, name)
         return converted
@@ -180,7 +143,9 @@ def _from_jax_sparse(source, name):
     if coo.n_batch or coo.n_dense or len(coo.shape) != 2:
         raise TypeError(f"{name} is a batched {type(source).__name__}: pass one plain matrix.")
     at = np.asarray(coo.indices).T
-    inside = (at < np.array(coo.shape)[:, None]).all(0)  # BCOO pads with indices out of bounds
+    inside = ((at >= 0) & (at < np.array(coo.shape)[:, None])).all(
+        0
+    )  # BCOO pads with indices out of bounds
     parts = (np.asarray(coo.data)[inside], at[:, inside])
     return scipy.sparse.coo_array(parts, shape=coo.shape)
 

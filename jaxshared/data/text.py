@@ -16,8 +16,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
-from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer
+import scipy  # its parts are loaded when they are used
 
 __all__ = [
     "Counts",
@@ -36,7 +35,7 @@ __all__ = [
 class Counts(NamedTuple):
     """Term counts (features, samples), the term of each row, and which items the columns are."""
 
-    source: sp.csr_array
+    source: scipy.sparse.csr_array
     vocabulary: np.ndarray
     items: np.ndarray
 
@@ -57,7 +56,7 @@ class Texts(NamedTuple):
 class Queries(NamedTuple):
     """Query vectors (features, queries), and whether each query has a term of the vocabulary."""
 
-    vectors: sp.csr_array
+    vectors: scipy.sparse.csr_array
     known: np.ndarray
 
 
@@ -92,10 +91,12 @@ def count_terms(documents, *, vectorizer=None, **options):
             )
         if kinds == {True}:
             options = {"analyzer": _itself, **options}
+        from sklearn.feature_extraction.text import CountVectorizer
+
         vectorizer = CountVectorizer(**options)
     counts = vectorizer.fit_transform(documents)
     vocabulary = np.asarray(vectorizer.get_feature_names_out(), dtype=str)
-    return Counts(sp.csr_array(counts.T), vocabulary, np.arange(len(documents)))
+    return Counts(scipy.sparse.csr_array(counts.T), vocabulary, np.arange(len(documents)))
 
 
 def align(sources, vocabularies, *, how="union"):
@@ -111,7 +112,7 @@ def align(sources, vocabularies, *, how="union"):
     """
     if how not in ("union", "common"):
         raise ValueError(f"how is {how!r}: choose 'union' or 'common'.")
-    sources = [_wide(sp.csr_array(source)) for source in sources]
+    sources = [_wide(scipy.sparse.csr_array(source)) for source in sources]
     vocabularies = [np.asarray(vocabulary, dtype=str) for vocabulary in vocabularies]
     if not sources or len(sources) != len(vocabularies):
         raise ValueError(
@@ -145,7 +146,9 @@ def _onto(source, terms, vocabulary):
     kept = np.flatnonzero(vocabulary[place] == terms)
     ones = np.ones(len(kept), dtype=source.dtype)
     shape = (len(vocabulary), len(terms))
-    return sp.csr_array(sp.csr_array((ones, (place[kept], kept)), shape=shape) @ source)
+    return scipy.sparse.csr_array(
+        scipy.sparse.csr_array((ones, (place[kept], kept)), shape=shape) @ source
+    )
 
 
 def drop_rare(sources, vocabulary, *, min_items=1, min_terms=1):
@@ -161,7 +164,7 @@ def drop_rare(sources, vocabulary, *, min_items=1, min_terms=1):
     >>> terms.tolist(), [kept.tolist() for kept in items]
     (['a', 'b'], [[0, 1], [0, 1]])
     """
-    sources = [sp.csr_array(source) for source in sources]
+    sources = [scipy.sparse.csr_array(source) for source in sources]
     present = [source.astype(bool).astype(np.int64) for source in sources]
     rows = sum(each.sum(axis=1) for each in present) >= min_items
     items = [np.flatnonzero(each[rows].sum(axis=0) >= min_terms) for each in present]
@@ -188,7 +191,9 @@ def tfidf(counts, *, sublinear=False, norm="l2", idf=None):
     >>> idf.round(3).tolist(), source.toarray().astype(int).tolist()
     ([1.405, 1.0], [[4, 0], [4, 1]])
     """
-    counts = sp.csr_array(counts)
+    from sklearn.feature_extraction.text import TfidfTransformer
+
+    counts = scipy.sparse.csr_array(counts)
     transformer = TfidfTransformer(norm=norm, sublinear_tf=sublinear)
     if idf is None:
         weighted = transformer.fit_transform(counts.T)
@@ -200,9 +205,9 @@ def tfidf(counts, *, sublinear=False, norm="l2", idf=None):
                 "term, of the same vocabulary."
             )
         transformer.idf_ = idf
-        weighted = transformer.transform(sp.csr_array(counts.T))
+        weighted = transformer.transform(scipy.sparse.csr_array(counts.T))
     # zeros stay out of the structure; float32 is what the solvers work in
-    source = sp.csr_array(weighted.T.astype(np.float32))
+    source = scipy.sparse.csr_array(weighted.T.astype(np.float32))
     source.eliminate_zeros()
     return source, np.asarray(transformer.idf_)
 
@@ -236,7 +241,7 @@ def sources_from_counts(
     kept, vocabulary, items = drop_rare(
         aligned, vocabulary, min_items=min_items, min_terms=min_terms
     )
-    common = tfidf(sp.hstack(kept, format="csr"))[1] if idf == "pooled" else None
+    common = tfidf(scipy.sparse.hstack(kept, format="csr"))[1] if idf == "pooled" else None
     pairs = [tfidf(each, sublinear=sublinear, norm=norm, idf=common) for each in kept]
     return Texts(tuple(p[0] for p in pairs), vocabulary, tuple(p[1] for p in pairs), items)
 
@@ -268,6 +273,8 @@ def query_vectors(queries, vocabulary, *, idf=None, expand=True, norm="l2"):
     >>> (queries.vectors.toarray() > 0).tolist(), queries.known.tolist()
     ([[False, False], [True, False], [True, False]], [True, False])
     """
+    from sklearn.feature_extraction.text import CountVectorizer
+
     vocabulary = np.asarray(vocabulary, dtype=str)
     terms = np.char.lower(vocabulary)
     places, columns = {}, []
@@ -280,9 +287,9 @@ def query_vectors(queries, vocabulary, *, idf=None, expand=True, norm="l2"):
                 matched = np.char.find(terms, word) >= 0 if expand and word else terms == word
                 places[word] = np.flatnonzero(matched)
             column[places[word]] += 1
-        columns.append(sp.csc_array(column[:, None]))
+        columns.append(scipy.sparse.csc_array(column[:, None]))
     if not columns:
         raise ValueError("queries is empty: give at least one.")
-    counts = sp.csr_array(sp.hstack(columns))
+    counts = scipy.sparse.csr_array(scipy.sparse.hstack(columns))
     vectors, _ = tfidf(counts, norm=norm, idf=np.ones(len(terms)) if idf is None else idf)
     return Queries(vectors, np.asarray(counts.sum(axis=0)).ravel() > 0)

@@ -16,7 +16,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
+import scipy  # its parts are loaded when they are used
 
 from jaxshared.data.sources import host
 from jaxshared.uses.clustering import seed_of
@@ -95,4 +95,4 @@ def _shares(matrix):
 
 def _dense(matrix):
     matrix = host(matrix)
-    return (matrix.toarray() if sp.issparse(matrix) else matrix).astype(float)
+    return (matrix.toarray() if scipy.sparse.issparse(matrix) else matrix).astype(float)

@@ -14,11 +14,7 @@ import warnings
 
 import jax
 import numpy as np
-import scipy.sparse as sp
-from sklearn.cluster import KMeans, SpectralClustering
-from sklearn.decomposition import PCA
-from sklearn.metrics.pairwise import cosine_similarity
-from sklearn.neighbors import kneighbors_graph
+import scipy  # its parts are loaded when they are used
 
 from jaxshared.data.sources import host
 from jaxshared.fit import fit
@@ -46,7 +42,7 @@ __all__ = [
 def _samples(source):
     """(samples, features), sparse rows or dense, as scikit-learn wants it."""
     samples = host(source).T
-    return sp.csr_matrix(samples) if sp.issparse(samples) else samples
+    return scipy.sparse.csr_matrix(samples) if scipy.sparse.issparse(samples) else samples
 
 
 def _label(sources, num_clusters, key, augmented, one):
@@ -57,9 +53,13 @@ def _label(sources, num_clusters, key, augmented, one):
     if augmented:
         if np.ndim(num_clusters):
             raise ValueError("augmented data are clustered as one: give one number of clusters.")
-        stack = sp.vstack if all(sp.issparse(each) for each in samples) else np.vstack
+        stack = (
+            scipy.sparse.vstack
+            if all(scipy.sparse.issparse(each) for each in samples)
+            else np.vstack
+        )
         if stack is np.vstack:
-            samples = [each.toarray() if sp.issparse(each) else each for each in samples]
+            samples = [each.toarray() if scipy.sparse.issparse(each) else each for each in samples]
         cuts = np.cumsum([each.shape[0] for each in samples])[:-1]
         return tuple(np.split(one(stack(samples), num_clusters, key), cuts))
     counts = np.broadcast_to(num_clusters, len(samples))
@@ -82,7 +82,9 @@ def kmeans(sources, num_clusters, *, key, augmented=False, restarts=10):
 
 
 def _kmeans(samples, count, key, restarts):
-    if sp.issparse(samples):
+    if scipy.sparse.issparse(samples):
+        from sklearn.cluster import KMeans
+
         found = KMeans(count, n_init=restarts, random_state=seed_of(key))
         return found.fit_predict(samples)
     return cluster_coefs(samples, count, key=key, scale="raw", restarts=restarts)
@@ -90,6 +92,7 @@ def _kmeans(samples, count, key, restarts):
 
 def pca_kmeans(sources, num_clusters, rank, *, key, augmented=False, restarts=10):
     """k-means on the first ``rank`` principal components."""
+    from sklearn.decomposition import PCA
 
     def one(samples, count, seed):
         size = min(rank, min(samples.shape) - 1)
@@ -119,6 +122,9 @@ def normalised_cut(sources, num_clusters, *, key, augmented=False, neighbours=20
     Every sample is joined to its ``neighbours`` nearest ones, symmetrically; None takes the whole
     graph, samples x samples. A sample without features is joined to nothing.
     """
+    from sklearn.cluster import SpectralClustering
+    from sklearn.metrics.pairwise import cosine_similarity
+    from sklearn.neighbors import kneighbors_graph
 
     def one(samples, count, seed):
         if neighbours is None:

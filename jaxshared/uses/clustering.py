@@ -11,8 +11,6 @@ from typing import NamedTuple
 
 import jax
 import numpy as np
-from sklearn.cluster import KMeans
-from sklearn.preprocessing import normalize
 
 from jaxshared import metrics
 from jaxshared.uses.columns import PARTS, part_columns, unit_bases
@@ -66,6 +64,8 @@ def scale_coefs(coefs, scale="hellinger"):
     >>> scale_coefs(np.array([[9.0, 16.0], [0.0, 0.0]])).tolist()
     [[0.6, 0.8], [0.0, 0.0]]
     """
+    from sklearn.preprocessing import normalize
+
     coefs = np.asarray(coefs, dtype=np.float64)
     if scale not in SCALES:
         raise ValueError(f"scale is {scale!r}: choose 'hellinger', 'unit' or 'raw'.")
@@ -84,6 +84,8 @@ def cluster_coefs(coefs, num_clusters, *, key, scale="hellinger", restarts=10):
     >>> bool(labels[0] == labels[1] != labels[2] == labels[3])
     True
     """
+    from sklearn.cluster import KMeans
+
     coefs = np.asarray(coefs, dtype=np.float64)
     if coefs.ndim != 2 or not coefs.shape[1]:
         raise ValueError(f"coefs has shape {coefs.shape}: it needs (samples, rank), rank above 0.")

@@ -19,13 +19,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
-from scipy.linalg import eigh
-from scipy.sparse.linalg import ArpackError, ArpackNoConvergence, LinearOperator, eigsh
-from sklearn.cluster import KMeans
-from sklearn.metrics import pairwise_distances
-from sklearn.neighbors import kneighbors_graph
-from sklearn.preprocessing import normalize
+import scipy  # its parts are loaded when they are used
 
 from jaxshared.base import whole_number
 from jaxshared.data.sources import host
@@ -102,10 +96,18 @@ def coregularised(
         history.append(_objective(affinities, embeddings, consensus, agreement))
         if history[-1] - history[-2] <= tol * abs(history[-1]):
             break
-    space = np.hstack([normalize(e) for e in embeddings]) if consensus is None else consensus
-    kmeans = KMeans(num_clusters, n_init=20, random_state=seed_of(key))
-    labels = kmeans.fit_predict(normalize(space))
+    labels = _labels(embeddings if consensus is None else [consensus], num_clusters, key)
     return Coregularised(labels, tuple(embeddings), consensus, np.array(history))
+
+
+def _labels(embeddings, num_clusters, key):
+    """k-means on samples of norm one, in all the given embeddings side by side."""
+    from sklearn.cluster import KMeans
+    from sklearn.preprocessing import normalize
+
+    space = normalize(np.hstack([normalize(each) for each in embeddings]))
+    kmeans = KMeans(num_clusters, n_init=20, random_state=seed_of(key))
+    return kmeans.fit_predict(space)
 
 
 def gaussian_graph(source, neighbours=None, width=None):
@@ -117,8 +119,15 @@ def gaussian_graph(source, neighbours=None, width=None):
     >>> gaussian_graph(np.eye(3)).round(3)[0].tolist()
     [1.0, 0.607, 0.607]
     """
+    from sklearn.metrics import pairwise_distances
+    from sklearn.neighbors import kneighbors_graph
+
     samples = host(source).T
-    samples = sp.csr_matrix(samples) if sp.issparse(samples) else samples.astype(float)
+    samples = (
+        scipy.sparse.csr_matrix(samples)
+        if scipy.sparse.issparse(samples)
+        else samples.astype(float)
+    )
     if neighbours is None:
         distances = pairwise_distances(samples)
         off = distances[np.triu_indices_from(distances, 1)]
@@ -140,14 +149,16 @@ def normalised_affinity(graph):
     r""":math:`D^{-1/2} K D^{-1/2}`; a sample that is joined to nothing keeps a row of zeros."""
     degrees = np.asarray(graph.sum(axis=1)).ravel()
     scale = np.where(degrees > 0, 1 / np.sqrt(np.where(degrees > 0, degrees, 1)), 0)
-    if sp.issparse(graph):
-        diagonal = sp.diags_array(scale)
-        return sp.csr_matrix(diagonal @ graph @ diagonal)
+    if scipy.sparse.issparse(graph):
+        diagonal = scipy.sparse.diags_array(scale)
+        return scipy.sparse.csr_matrix(diagonal @ graph @ diagonal)
     return graph * scale[:, None] * scale[None, :]
 
 
 def _leading(graph, others, agreement, rank, start=None):
     """Leading eigenvectors of ``graph`` + agreement * sum of the projections on ``others``."""
+    from scipy.sparse.linalg import ArpackError, ArpackNoConvergence, LinearOperator
+
     size = graph.shape[0]
 
     def product(vector):
@@ -168,7 +179,7 @@ def _leading(graph, others, agreement, rank, start=None):
             f"the {rank} leading eigenvectors of a graph of {size} samples did not converge: join "
             f"more neighbours, so that the graph does not fall into many pieces."
         )
-    return eigh(product(np.eye(size)), subset_by_index=(size - rank, size - 1))[1]
+    return scipy.linalg.eigh(product(np.eye(size)), subset_by_index=(size - rank, size - 1))[1]
 
 
 def _all_leading(operator, rank, first):
@@ -177,6 +188,8 @@ def _all_leading(operator, rank, first):
     A graph of several pieces has the eigenvalue 1 once for each, and Lanczos sees one vector of
     them. What is left outside the vectors found is searched again until it holds nothing larger.
     """
+    from scipy.sparse.linalg import LinearOperator, eigsh
+
     size = operator.shape[0]
     values, vectors = eigsh(operator, rank, which="LA", v0=first)
     random = np.random.default_rng(0)

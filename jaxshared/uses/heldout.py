@@ -26,7 +26,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-import scipy.sparse as sp
+import scipy  # its parts are loaded when they are used
 
 from jaxshared.base import Quadratic, whole_number
 from jaxshared.data.products import gram_error, squared_norm
@@ -130,7 +130,7 @@ def _draw(random, size, share):
 
 def _blocks(source, rows, columns):
     """The four blocks: seen, left-out samples, left-out features, and where they cross."""
-    part = sp.csr_array(source) if sp.issparse(source) else source
+    part = scipy.sparse.csr_array(source) if scipy.sparse.issparse(source) else source
     return tuple(part[r][:, c] for r in (~rows, rows) for c in (~columns, columns))
 
 

@@ -26,8 +26,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import scipy.linalg
-import scipy.sparse as sp
+import scipy  # its parts are loaded when they are used
 
 from jaxshared.data.sources import host
 from jaxshared.uses.clustering import seed_of
@@ -112,9 +111,13 @@ def lssmtc(sources, num_clusters, *, key, rank=None, mixing=0.5, max_steps=100, 
 
 def _as_matrix(source):
     source = host(source)
-    return sp.csr_array(source, dtype=float) if sp.issparse(source) else source.astype(float)
+    return (
+        scipy.sparse.csr_array(source, dtype=float)
+        if scipy.sparse.issparse(source)
+        else source.astype(float)
+    )
 
 
 def _squared_norm(matrix):
-    values = matrix.data if sp.issparse(matrix) else matrix
+    values = matrix.data if scipy.sparse.issparse(matrix) else matrix
     return float(np.vdot(values, values))

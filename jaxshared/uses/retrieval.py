@@ -18,7 +18,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-import scipy.sparse as sp
+import scipy  # its parts are loaded when they are used
 
 from jaxshared import metrics
 from jaxshared.data.sources import host
@@ -71,7 +71,7 @@ class RetrievalScores(NamedTuple):
 class Hidden(NamedTuple):
     """A source with some entries hidden: what is left, and (queries, items) truths about it."""
 
-    source: sp.csr_array
+    source: scipy.sparse.csr_array
     relevant: np.ndarray
     excluded: np.ndarray
 
@@ -186,7 +186,8 @@ def match_tags(items, queries, *, top=10):
     [[0, 1, 2]]
     """
     items, queries = (
-        sp.csc_array(host(each)).astype(bool).astype(np.float32) for each in (items, queries)
+        scipy.sparse.csc_array(host(each)).astype(bool).astype(np.float32)
+        for each in (items, queries)
     )
     if items.shape[0] != queries.shape[0]:
         raise ValueError(
@@ -223,7 +224,7 @@ def hide_features(source, features, *, key, share=0.5):
     >>> hidden.source.toarray().sum(axis=1).tolist(), int(hidden.relevant.sum())
     ([4.0, 2.0], 2)
     """
-    rows = sp.csr_array(host(source), copy=True)
+    rows = scipy.sparse.csr_array(host(source), copy=True)
     rows.sum_duplicates()
     rows.eliminate_zeros()
     features = np.asarray(features)
@@ -258,7 +259,7 @@ def evaluate(ranking, relevant, *, excluded=None, scopes=(1, 5, 10, 20, 50, 100)
     >>> evaluate([[1, 0, 2]], [[True, False, False]], excluded=[[False, True, False]]).map
     1.0
     """
-    relevant = relevant.toarray() if sp.issparse(relevant) else relevant
+    relevant = relevant.toarray() if scipy.sparse.issparse(relevant) else relevant
     ranking, relevant = np.asarray(ranking), np.asarray(relevant, dtype=bool)
     if excluded is not None:
         behind = metrics.ranked_relevance(ranking, excluded)

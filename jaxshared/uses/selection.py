@@ -7,7 +7,7 @@ r"""Choice of ranks and strength (section 6 of Gupta et al. 2011, section 3 of G
 - anything, by what it predicts: :func:`held_out_entries` (blocks), :func:`held_out_speckles` (single
   entries) and :func:`held_out_queries`.
 
-Every result holds the whole curve, for :mod:`jaxshared.plots`, and what it chose.
+Every result holds the whole curve, for :mod:`jaxshared.app.plots`, and what it chose.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from scipy.sparse.linalg import LinearOperator, svds
+import scipy  # its parts are loaded when they are used
 
 from jaxshared.base import whole_number
 from jaxshared.data.crossed import Product
@@ -162,14 +162,15 @@ def numerical_rank(first, second, *, key, tol=0.1, max_rank=100):
     count = min(count, min(shape) - 1)
     forward = jax.jit(lambda v: x.T @ (y @ v))
     backward = jax.jit(lambda u: y.T @ (x @ u))
-    operator = LinearOperator(
+    operator = scipy.sparse.linalg.LinearOperator(
         shape,
         matvec=lambda v: np.asarray(forward(jnp.asarray(v.reshape(-1, 1), x.dtype)))[:, 0],
         rmatvec=lambda u: np.asarray(backward(jnp.asarray(u.reshape(-1, 1), x.dtype)))[:, 0],
         dtype=np.dtype(x.dtype),
     )
     start = np.random.default_rng(seed_of(key)).random(min(shape))
-    values = svds(operator, k=count, v0=start.astype(x.dtype), return_singular_vectors=False)
+    options = {"v0": start.astype(x.dtype), "return_singular_vectors": False}
+    values = scipy.sparse.linalg.svds(operator, k=count, **options)
     return _numerical_rank(np.sort(values)[::-1], x_unit * y_unit, tol, full)
 
 

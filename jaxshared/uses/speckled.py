@@ -78,7 +78,9 @@ def _losses(model, points, options):
         rest = {name: value for name, value in options.items() if name != "loss"}
         return losses, points, rest
     if points and any("loss" in point for point in points):
-        raise ValueError("points name a loss: give the losses as loss=[...] and the rest as points.")
+        raise ValueError(
+            "points name a loss: give the losses as loss=[...] and the rest as points."
+        )
     return [model.loss], points, options
 
 

@@ -12,8 +12,7 @@ from typing import NamedTuple
 
 import jax
 import numpy as np
-import scipy.optimize
-import scipy.sparse as sp
+import scipy  # its parts are loaded when they are used
 
 from jaxshared.data.graph import as_graph, neighbour_graph
 from jaxshared.uses.clustering import seed_of
@@ -47,8 +46,8 @@ def factorise_graph(graph, rank, *, key, max_steps=500, tol=1e-8):
         raise ValueError(f"rank is {rank}: it must be from 1 to the {samples} samples.")
     degrees = np.asarray(graph.degrees, np.float64)
     root = np.sqrt(np.where(degrees > 0, degrees, 1))
-    scale = sp.diags_array(1 / root)
-    similarity = sp.csr_array(scale @ graph.weights.to_scipy().astype(np.float64) @ scale)
+    scale = scipy.sparse.diags_array(1 / root)
+    similarity = scipy.sparse.csr_array(scale @ graph.weights.to_scipy().astype(np.float64) @ scale)
     norm = float(np.vdot(similarity.data, similarity.data))
     mean = similarity.sum() / samples**2
 

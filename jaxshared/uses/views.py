@@ -12,8 +12,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
-from sklearn.metrics import silhouette_score
+import scipy  # its parts are loaded when they are used
 
 from jaxshared.data.sources import host
 from jaxshared.uses.clustering import cluster_coefs, scale_coefs, seed_of
@@ -98,6 +97,8 @@ def _common_coef(params):
 
 def _separation(space, labels, key):
     """Mean silhouette, of a sample of the samples where there are many; -1 for a single cluster."""
+    from sklearn.metrics import silhouette_score
+
     chosen = np.arange(len(space))
     if len(chosen) > SAMPLES:
         chosen = np.random.default_rng(seed_of(key)).choice(chosen, SAMPLES, replace=False)
@@ -124,7 +125,9 @@ def cut_weighted(source):
     weights = np.where(degrees > 0, 1 / np.sqrt(np.where(degrees > 0, degrees, 1)), 0)
     weights = weights.astype(source.dtype)
     return (
-        sp.csr_array(source @ sp.diags_array(weights)) if sp.issparse(source) else source * weights
+        scipy.sparse.csr_array(source @ scipy.sparse.diags_array(weights))
+        if scipy.sparse.issparse(source)
+        else source * weights
     )
 
 

@@ -33,7 +33,13 @@ def test_the_planted_rank_is_found(loss):
 def test_losses_are_compared_by_one_score():
     x = planted(0, 3, poisson=True)
     choice = js.selection.held_out_speckles(
-        js.NMF(2), x, key=KEY, folds=2, loss=["squared", "kl", js.Beta(1.5)], rank=[1, 3], score="kl"
+        js.NMF(2),
+        x,
+        key=KEY,
+        folds=2,
+        loss=["squared", "kl", js.Beta(1.5)],
+        rank=[1, 3],
+        score="kl",
     )
     assert len(choice.settings) == 6 and choice.scores.shape == (6, 2)
     assert choice.chosen["rank"] == 3

@@ -13,7 +13,7 @@ import warnings
 import jax
 import numpy as np
 
-from jaxshared import plots, report
+from jaxshared.app import plots, report
 from jaxshared.data.datasets import digits
 from jaxshared.fit import fit
 from jaxshared.models.jsnmf import JSNMF

@@ -1,17 +1,20 @@
-"""The house style of :mod:`jaxshared.plots`: colours, axes, and SVG that follows the page."""
+"""The house style of :mod:`jaxshared.app.plots`: colours, axes, and SVG that follows the page."""
 
 from __future__ import annotations
 
 import contextlib
 import io
+import warnings
 
 __all__ = [
     "COLOURS",
     "HATCHES",
     "INK",
     "STYLE",
+    "bar_style",
     "line_style",
     "one_axes",
+    "plain_ticks",
     "style_context",
     "to_svg",
 ]
@@ -43,6 +46,7 @@ STYLE = {
     "grid.color": INK,
     "svg.fonttype": "none",
     "hatch.linewidth": 0.6,
+    "text.parse_math": False,  # names are somebody's text: a dollar in one is a dollar
 }
 
 
@@ -80,10 +84,26 @@ def line_style(number):
     }
 
 
+def bar_style(number):
+    """Colour and hatch of bars ``number``."""
+    return {
+        "color": COLOURS[number % len(COLOURS)],
+        "hatch": HATCHES[number % len(HATCHES)],
+        "edgecolor": "white",
+        "linewidth": 0,
+    }
+
+
+def plain_ticks(axis):
+    """Numbers along a logarithmic axis as plain text, at its large ticks."""
+    axis.set_major_formatter("{x:g}")
+    axis.set_minor_formatter("")
+
+
 def to_svg(figure):
     """The figure as SVG text without background; axes and text take the colour of the page.
 
-    >>> from jaxshared.plots import convergence
+    >>> from jaxshared.app.plots import convergence
     >>> svg = to_svg(convergence({"NMF": [3.0, 2.0, 1.5]}))
     >>> svg.startswith("<svg"), "currentColor" in svg
     (True, True)
@@ -91,8 +111,10 @@ def to_svg(figure):
     import matplotlib
 
     out = io.StringIO()
+    # SVG keeps the text: a letter that matplotlib's font lacks is drawn by the browser's
+    quiet = warnings.catch_warnings(action="ignore", category=UserWarning)
     # a fixed salt and no date: the same figure is the same text
-    with matplotlib.rc_context({**STYLE, "svg.hashsalt": "jaxshared"}):
+    with matplotlib.rc_context({**STYLE, "svg.hashsalt": "jaxshared"}), quiet:
         figure.savefig(out, format="svg", transparent=True, metadata={"Date": None})
     text = out.getvalue()
     return text[text.index("<svg") :].replace(INK, "currentColor")

@@ -12,7 +12,7 @@ import pytest
 import scipy.sparse
 
 import jaxshared as js
-from jaxshared import cli, runs
+from jaxshared.app import checkpoints, cli
 
 
 @pytest.fixture
@@ -71,7 +71,7 @@ def test_a_stopped_fit_goes_on_to_the_same_result(files, monkeypatch):
     long = [*FIT, "--tol", "0", "--restarts", "2", "--max-steps", "60"]
     long += ["--solver", "multiplicative"]  # slow: it is not done when it is stopped
     assert cli.main([*long, "-o", "whole"]) == 0
-    real, calls = runs.advance, []
+    real, calls = checkpoints.advance, []
 
     def stopped(*args):
         if len(calls) == 3:
@@ -79,11 +79,11 @@ def test_a_stopped_fit_goes_on_to_the_same_result(files, monkeypatch):
         calls.append(1)
         return real(*args)
 
-    monkeypatch.setattr(runs, "advance", stopped)
-    monkeypatch.setattr(runs, "CHUNK_SECONDS", 0.0)
+    monkeypatch.setattr(checkpoints, "advance", stopped)
+    monkeypatch.setattr(checkpoints, "CHUNK_SECONDS", 0.0)
     assert cli.main([*long, "-o", "parts"]) == 130
     assert sorted(os.listdir("parts")) == ["checkpoint.npz", "settings.json"]
-    monkeypatch.setattr(runs, "advance", real)
+    monkeypatch.setattr(checkpoints, "advance", real)
     assert cli.main([*long, "-o", "parts"]) == 0
     assert "checkpoint.npz" not in os.listdir("parts")
     whole, parts = js.load("whole/result.npz")[0], js.load("parts/result.npz")[0]
@@ -94,7 +94,9 @@ def test_a_stopped_fit_goes_on_to_the_same_result(files, monkeypatch):
 
 def test_a_folder_of_another_run_is_refused(files, capsys):
     os.makedirs("out")
-    (files / "out" / "settings.json").write_text('{"command": "fit", "seed": 7}')
+    (files / "out" / "settings.json").write_text(
+        '{"command": "fit", "sources": [], "files": {}, "seed": 7}'
+    )
     (files / "out" / "result.npz").write_bytes(b"of that run")
     assert cli.main([*FIT, "-o", "out"]) == 2
     line = capsys.readouterr().err
@@ -176,7 +178,7 @@ def test_a_full_disk_leaves_no_half_result(files, capsys, monkeypatch):
 def test_a_sweep_writes_a_table_and_goes_on_restart_by_restart(files, monkeypatch):
     command = ["sweep", "x.npy", "y.npy", "--shared", "0:2", "--total", "2", "--restarts", "2"]
     command += ["--max-steps", "20", "-q", "-o", "out"]
-    from jaxshared import commands
+    from jaxshared.app import commands
 
     real, calls = commands.sweep, []
 
@@ -216,18 +218,53 @@ def test_rows_with_names_are_put_into_one_order(files):
     assert {"bus", "car", "tram"} >= set(terms.split()) and "car" in terms
 
 
+def test_names_of_samples_are_shown_with_their_clusters(files):
+    (files / "a.csv").write_text("term,one,two,three\nbus,1,2,0\ncar,0,3,1\n")
+    assert cli.main(["fit", "a.csv", "--rank", "1", "-q", "-o", "out", "--clusters", "1"]) == 0
+    with open("out/clusters.csv", newline="") as file:
+        assert [row["sample"] for row in csv.DictReader(file)] == ["one", "two", "three"]
+
+
+def test_whether_a_first_row_holds_names_can_be_said(files, capsys):
+    (files / "a.csv").write_text("0,1,2\n3,4,5\n6,7,9\n")
+    fit = ["fit", "a.csv", "--rank", "1", "-q", "--max-steps", "5", "-o"]
+    assert cli.main([*fit, "out"]) == 2
+    assert "say --header yes or --header no" in capsys.readouterr().err
+    for answer, features in (("yes", 2), ("no", 3)):
+        assert cli.main([*fit, answer, "--header", answer]) == 0
+        assert js.load(f"{answer}/result.npz")[0].params.bases[0].shape == (features, 1)
+
+
+def test_views_whose_samples_have_other_names_are_refused(files, capsys):
+    (files / "a.csv").write_text("t,one,two\nbus,1,2\n")
+    (files / "b.csv").write_text("t,two,one\ncar,1,2\n")
+    views = ["fit", "a.csv", "b.csv", "--model", "colnmf", "--rank", "1", "-q", "-o", "out"]
+    assert cli.main(views) == 2
+    assert "b.csv names sample 0 'two' but a.csv names it 'one'" in capsys.readouterr().err
+
+
+def test_a_damaged_sparse_file_ends_with_one_line_and_not_the_process(files, capsys):
+    matrix = scipy.sparse.csr_array(np.eye(6))
+    matrix.indices[3] = 2**31 - 1
+    scipy.sparse.save_npz("bad.npz", matrix)
+    assert cli.main(["fit", "bad.npz", "--rank", "1", "-q", "-o", "out"]) == 2
+    line = capsys.readouterr().err
+    assert "bad.npz is damaged: stored entry 3 is in column 2147483647" in line
+    assert line.count("\n") == 1 and not os.path.exists("out")
+
+
 def test_sparse_files_stay_sparse(files, monkeypatch):
     sparse = scipy.sparse.csr_array(np.random.default_rng(0).poisson(0.2, size=(12, 30)))
     scipy.sparse.save_npz("s.npz", sparse)
     seen = []
-    real = runs.prepare
+    real = checkpoints.prepare
 
     def watched(model, sources, hyper):
         out = real(model, sources, hyper)
         seen.extend(type(source) for source in out[0])
         return out
 
-    monkeypatch.setattr(runs, "prepare", watched)
+    monkeypatch.setattr(checkpoints, "prepare", watched)
     assert cli.main(["fit", "s.npz", "--rank", "2", "--max-steps", "10", "-q", "-o", "out"]) == 0
     assert seen == [js.Sparse]
 

@@ -12,15 +12,15 @@ from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
-import os
-import tempfile
 from typing import NamedTuple
 
 import numpy as np
 
-from jaxshared import plots
+from jaxshared.app import plots
+from jaxshared.atomic import write_text
 from jaxshared.metrics import clustering_scores
 from jaxshared.solve import CHECK_EVERY
+from jaxshared.sweep import Sweep
 from jaxshared.uses.factors import factors as find_factors
 
 __all__ = [
@@ -34,7 +34,6 @@ __all__ = [
     "sweep_sections",
     "verify_section",
     "write",
-    "write_text",
 ]
 
 # More components than this are left to the table of components, which scrolls.
@@ -109,7 +108,7 @@ def render(title, sections, *, lead="", facts=()):
         import jinja2
     except ImportError as error:
         raise ImportError("reports need jinja2: pip install 'jaxshared[report]'.") from error
-    loader = jinja2.PackageLoader("jaxshared", "templates")
+    loader = jinja2.PackageLoader("jaxshared.app", "templates")
     environment = jinja2.Environment(loader=loader, autoescape=True, trim_blocks=True)
     page = environment.get_template("report.html").render(
         title=title,
@@ -130,23 +129,6 @@ def render(title, sections, *, lead="", facts=()):
 def write(path, title, sections, *, lead="", facts=()):
     """:func:`render` into a file, whole or not at all; returns the path."""
     return write_text(path, render(title, sections, lead=lead, facts=facts))
-
-
-def write_text(path, text):
-    """Text into a file that appears whole or not at all; returns the path."""
-    folder = os.path.dirname(os.path.abspath(path))
-    handle, draft = tempfile.mkstemp(dir=folder, suffix=".part")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(draft, 0o644)
-        os.replace(draft, path)
-    except BaseException:
-        os.unlink(draft)
-        raise
-    return path
 
 
 def fit_sections(model, result, sources=None, *, vocabulary=None, names=None, top=8):
@@ -205,7 +187,7 @@ def coherence_section(found):
 
 def sweep_sections(grid, *, title="Sweep"):
     """The table of a sweep and, for every axis of numbers, the objective against it."""
-    rows = grid.table() if hasattr(grid, "table") else list(grid)
+    rows = grid.table() if isinstance(grid, Sweep) else list(grid)
     columns = tuple(rows[0])
     fixed = {"restart", "objective", "num_steps", "violation", "lost", "status"}
     axes = [name for name in columns if name not in fixed]

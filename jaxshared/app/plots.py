@@ -12,7 +12,16 @@ import itertools
 
 import numpy as np
 
-from jaxshared.plot_style import COLOURS, HATCHES, INK, line_style, one_axes, style_context, to_svg
+from jaxshared.app.plot_style import (
+    COLOURS,
+    INK,
+    bar_style,
+    line_style,
+    one_axes,
+    plain_ticks,
+    style_context,
+    to_svg,
+)
 
 __all__ = [
     "bars",
@@ -81,6 +90,7 @@ def curves(x, values, *, title="", xlabel="", ylabel="", logx=False, marks=()):
             positive = x[x > 0]
             axes.set_xscale("symlog", linthresh=positive.min() if positive.size else 1.0)
             axes.set_xlim(left=0 if np.any(x <= 0) else positive.min())
+            plain_ticks(axes.xaxis)
     return figure
 
 
@@ -139,14 +149,10 @@ def singular_values(choice, *, title="Singular values of X^T Y"):
         relative = values / max(values[0], np.finfo(float).tiny)
         axes.plot(np.arange(1, len(values) + 1), relative, **line_style(0))
         axes.axhline(choice.tol, color=INK, linestyle=":", linewidth=1)
-        axes.axvline(
-            choice.rank,
-            color=COLOURS[1],
-            linestyle="--",
-            linewidth=1.2,
-            label=f"numerical rank {choice.rank} at {choice.tol:g}",
-        )
+        label = f"numerical rank {choice.rank} at {choice.tol:g}"
+        axes.axvline(choice.rank, color=COLOURS[1], linestyle="--", linewidth=1.2, label=label)
         axes.set_yscale("log")
+        plain_ticks(axes.yaxis)
     return figure
 
 
@@ -160,16 +166,8 @@ def strength_choice(choice, *, title="Objective against strength"):
         "weighted penalty": 100 * (choice.objectives - choice.errors) / base,
     }
     marks = [(choice.chosen, f"chosen: {choice.chosen:g}")]
-    figure = curves(
-        choice.strengths,
-        parts,
-        title=title,
-        xlabel="strength",
-        ylabel="% of the error at the smallest strength",
-        logx=True,
-        marks=marks,
-    )
-    return figure
+    axes = {"xlabel": "strength", "ylabel": "% of the error at the smallest strength"}
+    return curves(choice.strengths, parts, title=title, logx=True, marks=marks, **axes)
 
 
 def bars(values, *, title="", ylabel="", spread=None, rotate=0):
@@ -188,10 +186,7 @@ def bars(values, *, title="", ylabel="", spread=None, rotate=0):
                 width * 0.92,
                 yerr=error or None,
                 label=series,
-                color=COLOURS[number % len(COLOURS)],
-                hatch=HATCHES[number % len(HATCHES)],
-                edgecolor="white",
-                linewidth=0,
+                **bar_style(number),
                 ecolor=INK,
                 error_kw={"elinewidth": 1, "capsize": 2},
             )
@@ -226,14 +221,11 @@ def category_ratios(ratios, *, title="Purity on shared over specific coefficient
                 height * 0.92,
                 left=1,
                 label=source,
-                color=COLOURS[number % len(COLOURS)],
-                hatch=HATCHES[number % len(HATCHES)],
-                edgecolor="white",
-                linewidth=0,
+                **bar_style(number),
             )
         axes.axvline(1, color=INK, linewidth=1)
         axes.set_xscale("log", base=2)
-        axes.xaxis.set_major_formatter("{x:g}")
+        plain_ticks(axes.xaxis)
         axes.set_yticks(range(len(names)), names)
         axes.invert_yaxis()
         axes.grid(axis="y", visible=False)
@@ -287,10 +279,7 @@ def sharing_spectrum(factors, *, title="Share of each source that its components
                 axes.bar(
                     own,
                     [energy[used[p], i] for p in own],
-                    color=COLOURS[number],
-                    hatch=HATCHES[number],
-                    edgecolor="white",
-                    linewidth=0,
+                    **bar_style(number),
                     label=f"{kind}: {total:.0%} together",
                 )
             axes.set_xticks(range(len(used)), [factors.labels[r].rsplit(" ", 1)[1] for r in used])

@@ -7,18 +7,30 @@ or an argument is wrong, 130 interrupted (the same command goes on).
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import errno
 import os
 import signal
 import sys
+from typing import NamedTuple
 
 import jax
 
-from jaxshared import commands
-from jaxshared.inputs import MODELS
-from jaxshared.runs import Interrupted
+from jaxshared.app import commands, settings
+from jaxshared.app.inputs import MODELS
+from jaxshared.app.runs import Interrupted
 
 __all__ = ["main", "parser"]
+
+#: Every command: what it is asked with, and what does it.
+COMMANDS = {
+    "demo": (settings.Demo, commands.demo),
+    "fit": (settings.Fit, commands.fit_files),
+    "sweep": (settings.Sweep, commands.sweep_files),
+    "verify": (settings.Verify, commands.verify_files),
+    "retrieve": (settings.Retrieve, commands.retrieve),
+    "report": (settings.Report, commands.report_run),
+}
 
 EXAMPLES = """\
 examples:
@@ -29,8 +41,9 @@ examples:
   jaxshared retrieve jaxshared-fit --query "engine oil" --source 0
   jaxshared verify                                   check the updates of every model
 
-Files are .npy, .npz (dense, or scipy sparse), .csv, .tsv or .mtx; rows are features, columns are
-samples (--transpose if not). A run that was stopped goes on when the same command is given again.
+Files are .npy, .npz (dense, or scipy sparse), .csv, .tsv, .mtx, .parquet or .h5ad; rows are
+features, columns are samples (--transpose if not). A run that was stopped goes on when the same
+command is given again.
 """
 
 FIT = """\
@@ -65,15 +78,15 @@ def parser():
         description="What several data sets have in common, and what each has alone.",
         epilog=EXAMPLES,
     )
-    commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    subs = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
-    add = _adder(commands, "demo", "fit handwritten digits and write a report")
+    add = _adder(subs, "demo", "fit handwritten digits and write a report")
     add("-o", "--output", default="demo", help="folder for report.html (default: demo)")
     add("--quick", action="store_true", help="few samples and steps")
     add("--seed", type=_whole, default=0)
     add("-q", "--quiet", action="store_true")
 
-    add = _adder(commands, "fit", "shared and specific factors of files", FIT)
+    add = _adder(subs, "fit", "shared and specific factors of files", FIT)
     _sources(add)
     _model(add)
     _solver(add)
@@ -86,7 +99,7 @@ def parser():
     )
     add("--top", type=_count, default=8, metavar="N", help="terms shown per component (default: 8)")
 
-    add = _adder(commands, "sweep", "many ranks and strengths in one compiled program", SWEEP)
+    add = _adder(subs, "sweep", "many ranks and strengths in one compiled program", SWEEP)
     _sources(add)
     _model(add)
     _solver(add)
@@ -94,14 +107,14 @@ def parser():
     add("--vary", type=_axis, action="append", default=[], metavar="NAME=A,B", help="an axis")
     add("--total", type=int, metavar="R", help="keep shared + specific at R for every source")
 
-    add = _adder(commands, "verify", "check hand-written updates against autodiff", VERIFY)
+    add = _adder(subs, "verify", "check hand-written updates against autodiff", VERIFY)
     _sources(add, number="*")
     _model(add)
     add("--seed", type=_whole, default=0)
     add("--limit", type=_count, default=100, metavar="N", help="corner of the files (default: 100)")
     add("--long", action="store_true", help="show every check")
 
-    add = _adder(commands, "retrieve", "samples of a run that are nearest to a query", RETRIEVE)
+    add = _adder(subs, "retrieve", "samples of a run that are nearest to a query", RETRIEVE)
     add("run", help="folder of a fit")
     add("--query", action="append", required=True, metavar="WORDS", help="may be repeated")
     add("--source", type=int, default=0, help="which source to search (default: 0)")
@@ -110,7 +123,7 @@ def parser():
     add("--items", metavar="FILE", help="one title per sample, shown instead of its number")
     add("--exact", action="store_true", help="whole terms only: car is not carpet")
 
-    add = _adder(commands, "report", "write the report of a run again, with names or labels")
+    add = _adder(subs, "report", "write the report of a run again, with names or labels")
     add("run", help="folder of a fit")
     _names(add)
     add("--clusters", type=_count, metavar="N")
@@ -142,13 +155,15 @@ class _Parser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: {message} (see {self.prog} --help)\n")
 
 
-def _adder(commands, name, text, epilog=None):
-    return commands.add_parser(name, help=text, description=text, epilog=epilog).add_argument
+def _adder(subs, name, text, epilog=None):
+    return subs.add_parser(name, help=text, description=text, epilog=epilog).add_argument
 
 
 def _sources(add, number="+"):
     add("sources", nargs=number, metavar="FILE", help="one file per source")
     add("--transpose", action="store_true", help="rows of the files are samples")
+    add("--header", type=_yes, metavar="yes/no", help="text tables: the first row holds names")
+    add("--index", type=_yes, metavar="yes/no", help="text tables: the first column holds names")
     add("--align", choices=("union", "common"), default="union", help="for rows that carry names")
     _names(add)
 
@@ -166,7 +181,8 @@ def _model(add):
     add("--shared", type=_ints, metavar="K", help="components that all sources share")
     add("--specific", type=_ints, metavar="R,R", help="components of each source alone")
     add("--sharing", metavar="SETS", help='any pattern, as in "0+1=5,0=3,1=2"')
-    add("--set", type=_pair, action=_Collect, default={}, metavar="NAME=VALUE", help="strengths")
+    pair = {"type": _pair, "action": _Collect, "default": {}, "metavar": "NAME=VALUE"}
+    add("--set", dest="strengths", help="strengths of the model", **pair)
 
 
 def _solver(add):
@@ -193,15 +209,14 @@ class _Collect(argparse.Action):
         setattr(namespace, self.dest, {**getattr(namespace, self.dest), values[0]: values[1]})
 
 
+def _yes(text):
+    if text not in ("yes", "no"):
+        raise argparse.ArgumentTypeError(f"{text!r} is neither yes nor no")
+    return text == "yes"
+
+
 def _words(text):
     return tuple(text.split(","))
-
-
-def _count(text):
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"{text} is not a whole number from 1 up")
-    return value
 
 
 def _ints(text):
@@ -253,20 +268,11 @@ def main(arguments=None):
         arguments = sys.argv[1:]
         signal.signal(signal.SIGTERM, _stop)
         _use_compilation_cache()
-    args = parser().parse_args(arguments)
-    args.again = list(arguments)
-    function = {
-        "demo": commands.demo,
-        "fit": commands.fit_files,
-        "sweep": commands.sweep_files,
-        "verify": commands.verify_files,
-        "retrieve": commands.retrieve,
-        "report": commands.report_run,
-    }[args.command]
+    asked = _asked(arguments)
     try:
-        return function(args)
+        return COMMANDS[asked.name][1](asked.settings)
     except Interrupted as error:
-        return _complain(f"{error}; the same command goes on from there.", 130)
+        return _complain(error, 130)
     except KeyboardInterrupt:
         return _complain("interrupted; nothing was lost that was already kept.", 130)
     except BrokenPipeError:  # the reader of a pipe has seen enough
@@ -278,9 +284,25 @@ def main(arguments=None):
         return _complain("out of memory: use sparse files, fewer --restarts or lower ranks.", 1)
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            where = getattr(args, "output", getattr(args, "run", "."))
-            return _complain(f"the disk of {where} is full: no result was written.", 1)
+            return _complain(f"the disk of {asked.folder} is full: no result was written.", 1)
         return _complain(error, 1)
+
+
+class _Asked(NamedTuple):
+    name: str
+    settings: object
+    folder: str
+
+
+def _asked(arguments):
+    """Arguments as the settings of one command."""
+    given = vars(parser().parse_args(arguments))
+    cls = COMMANDS[given["command"]][0]
+    given["again"] = tuple(arguments)
+    fields = {field.name for field in dataclasses.fields(cls)}
+    chosen = {name: settings.frozen(v) for name, v in given.items() if name in fields}
+    folder = given.get("output") or given.get("run") or "."
+    return _Asked(given["command"], cls(**chosen), folder)
 
 
 def _stop(number, frame):

@@ -1,5 +1,7 @@
 """Reports are complete in themselves, and every plot draws what it is given."""
 
+import html
+import os
 import pathlib
 import re
 
@@ -8,7 +10,7 @@ import numpy as np
 import pytest
 
 import jaxshared as js
-from jaxshared import demo, plots, report
+from jaxshared.app import demo, plots, report
 
 
 @pytest.fixture(scope="module")
@@ -31,10 +33,27 @@ def test_a_report_shows_its_figures_and_loads_nothing(fitted, tmp_path):
 
 
 def test_a_report_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
-    monkeypatch.setattr(report.os, "replace", lambda *_: (_ for _ in ()).throw(OSError(28, "full")))
+    monkeypatch.setattr(os, "replace", lambda *_: (_ for _ in ()).throw(OSError(28, "full")))
     with pytest.raises(OSError, match="full"):
-        report.write_text(tmp_path / "report.html", "text")
+        report.write(tmp_path / "report.html", "Empty", [])
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["$\\bad{$", "a$b$c", "日本 %", "<b>&\"'", "x_1^2\\"])
+def test_names_are_drawn_as_they_are_written(fitted, name, tmp_path):
+    data, model, result = fitted
+    terms = [f"{name} {number}" for number in range(64)]
+    options = {"names": (name, "Y"), "vocabulary": terms}
+    sections = report.fit_sections(model, result, data.sources, **options)
+    rows = [{"rank": k, name: k / 3, "objective": 1.0, "restart": 0} for k in (1, 2, 100)]
+    sections += report.sweep_sections(rows)
+    labels = {name: [np.arange(x.shape[1]) % 2 for x in data.sources]}
+    sections.append(report.cluster_section(data.labels, labels, names=(name, "Y")))
+    page = html.unescape(report.write(tmp_path / "report.html", name, sections).read_text())
+    assert f"<h1>{name}</h1>" in page
+    assert page.count("<svg") >= 7 and "mathdefault" not in page
+    figure = plots.curves([0, 1, 100], {name: [1, 2, 3]}, logx=True, title=name)
+    assert name in html.unescape(plots.to_svg(figure))
 
 
 def test_factor_plots_draw_every_component(fitted):

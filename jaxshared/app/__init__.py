@@ -1,0 +1,1 @@
+"""The application: the command line, runs in folders, the demo, plots and reports."""

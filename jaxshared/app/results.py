@@ -1,0 +1,143 @@
+"""What a fit or a sweep leaves in its folder: factors, tables, clusters and the report."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import dataclasses
+import os
+import shlex
+import sys
+from collections.abc import Iterator
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxshared.app import report
+from jaxshared.app.inputs import Inputs
+from jaxshared.app.settings import Fit, Folder
+from jaxshared.atomic import whole_file, write_text
+from jaxshared.boolean import JSBMF
+from jaxshared.models.jsnmf import JSNMF
+from jaxshared.uses.clustering import cluster
+from jaxshared.uses.factors import factors
+
+__all__ = ["command_line", "read_csv", "showing", "write_csv", "write_factors", "write_report"]
+
+
+def write_factors(draft: str, model, result, inputs: Inputs, task: Fit) -> None:
+    """factors.npz, terms.txt where terms are known, and components.csv."""
+    arrays = {
+        jax.tree_util.keystr(path).strip(".[]").replace("[", "_"): np.asarray(leaf)
+        for path, leaf in jax.tree.leaves_with_path(result.params)
+    }
+    with whole_file(os.path.join(draft, "factors.npz")) as file:
+        np.savez(file, **arrays)
+    if inputs.vocabulary is not None:
+        terms = [" ".join(str(term).splitlines()) for term in inputs.vocabulary]
+        write_text(os.path.join(draft, "terms.txt"), "\n".join(terms) + "\n")
+    model, result, inputs = _as_real(model, result, inputs)
+    named = {"vocabulary": inputs.vocabulary, "names": inputs.names}
+    rows = factors(model, result, inputs.sources, **named, top=task.top).table()
+    rows = [{**row, "terms": " ".join(map(str, row["terms"]))} for row in rows]
+    write_csv(os.path.join(draft, "components.csv"), rows)
+
+
+def write_report(draft: str, model, result, inputs: Inputs, task: Fit) -> bool:
+    """clusters.csv if asked for, and report.html; False if that failed, which costs no factors."""
+    summary = inputs.summary()
+    model, result, inputs = _as_real(model, result, inputs)
+    named = {"vocabulary": inputs.vocabulary, "names": inputs.names}
+    with showing(task) as shown:
+        labels = _write_clusters(draft, model, result, inputs, task)
+        if not report.available():
+            print("No report.html: it needs pip install 'jaxshared[report]'.")
+            return True
+        sections = report.fit_sections(model, result, inputs.sources, **named, top=task.top)
+        if labels and inputs.labels:
+            found = {"all coefficients": labels}
+            sections.append(report.cluster_section(inputs.labels, found, names=inputs.names))
+        lead = f"{summary}. The same again: {command_line(task)}"
+        report.write(os.path.join(draft, "report.html"), str(model), sections, lead=lead)
+    return shown.ok
+
+
+@dataclasses.dataclass
+class Shown:
+    """Whether what only shows a result could be made."""
+
+    ok: bool = True
+
+
+@contextlib.contextmanager
+def showing(task: Folder) -> Iterator[Shown]:
+    """Whatever goes wrong inside is told in one line, and the result is kept without it."""
+    shown = Shown()
+    try:
+        yield shown
+    except Exception as error:  # of matplotlib, scikit-learn, jinja2 or our own: the fit is done
+        shown.ok = False
+        reason = " ".join(str(error).split())[:200] or type(error).__name__
+        again = f"'jaxshared report {task.output}'" if isinstance(task, Fit) else "--force"
+        print(
+            f"jaxshared: no whole report ({reason}): the result is in {task.output}, and {again} "
+            f"tries again.",
+            file=sys.stderr,
+        )
+
+
+def _as_real(model, result, inputs):
+    """Boolean factors, sets of features, are shown like other bases, but without energies."""
+    if not isinstance(model, JSBMF):
+        return model, result, inputs
+    params = jax.tree.map(lambda z: z.astype(jnp.float32), result.params)
+    return (
+        JSNMF(model.shared, model.specific),
+        result._replace(params=params),
+        inputs._replace(sources=None),
+    )
+
+
+def _write_clusters(draft, model, result, inputs, task):
+    """clusters.csv, if the number of clusters is given or follows from labels; returns labels."""
+    count = task.clusters or (inputs.labels and len(set(inputs.labels[0])))
+    if not count or "coefs" not in result.params._fields:
+        return None
+    labels = cluster(model, result.params, int(count), key=jax.random.key(task.seed))
+    known = inputs.samples or (None,) * len(labels)
+    rows = [
+        {"source": name, "sample": sample, "cluster": int(label)}
+        for name, own, samples in zip(inputs.names, labels, known)
+        for sample, label in zip(samples or range(len(own)), own)
+    ]
+    write_csv(os.path.join(draft, "clusters.csv"), rows)
+    return labels
+
+
+def write_csv(path, rows):
+    """Rows, plain dictionaries with the same names, as a table."""
+    with whole_file(path, text=True) as file:
+        table = csv.DictWriter(file, fieldnames=list(rows[0]))
+        table.writeheader()
+        table.writerows(rows)
+
+
+def read_csv(path):
+    """What :func:`write_csv` wrote; numbers are numbers again."""
+    with open(path, newline="", encoding="utf-8") as file:
+        return [{name: _number(text) for name, text in row.items()} for row in csv.DictReader(file)]
+
+
+def _number(text):
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+def command_line(task: Folder) -> str:
+    """The command that asks for the same again."""
+    return "jaxshared " + shlex.join(task.again)

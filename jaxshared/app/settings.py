@@ -1,0 +1,150 @@
+"""What every command was asked to do, as one frozen dataclass per command.
+
+The groups (:class:`Files`, :class:`Ranks`, :class:`Solving`, :class:`Folder`) are what several
+commands have in common; a function asks for the group it needs. Their defaults are the defaults of
+the command line, and their fields are the names in ``settings.json``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+__all__ = [
+    "Demo",
+    "Files",
+    "Fit",
+    "Folder",
+    "Ranks",
+    "Report",
+    "Retrieve",
+    "Solving",
+    "Sweep",
+    "Verify",
+    "frozen",
+]
+
+Strengths = dict[str, Any]
+
+
+def frozen(value: Any) -> Any:
+    """Lists as tuples, all the way down, so that settings from JSON equal those from arguments.
+
+    >>> frozen({"rank": [2, [3]]})
+    {'rank': (2, (3,))}
+    """
+    if isinstance(value, dict):
+        return {name: frozen(each) for name, each in value.items()}
+    return tuple(map(frozen, value)) if isinstance(value, list | tuple) else value
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Files:
+    """Which files are the sources, how they are read, and what is known about their rows."""
+
+    sources: tuple[str, ...]
+    transpose: bool = False
+    header: bool | None = None
+    index: bool | None = None
+    align: str = "union"
+    names: tuple[str, ...] | None = None
+    vocabulary: str | None = None
+    labels: tuple[str, ...] | None = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Ranks:
+    """The model: its name, its ranks (more than one for a sweep), its strengths."""
+
+    model: str = "auto"
+    rank: tuple[int, ...] | None = None
+    shared: tuple[int, ...] | None = None
+    specific: tuple[int, ...] | None = None
+    sharing: str | None = None
+    strengths: Strengths = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Solving:
+    """How the objective is minimised."""
+
+    solver: str = "accelerated"
+    restarts: int = 1
+    max_steps: int = 500
+    tol: float = 1e-5
+    init: str = "random"
+    seed: int = 0
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Folder:
+    """Where results go, and the arguments that ask for the same again."""
+
+    output: str
+    force: bool = False
+    quiet: bool = False
+    again: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Demo:
+    """``jaxshared demo``."""
+
+    output: str = "demo"
+    quick: bool = False
+    seed: int = 0
+    quiet: bool = False
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Fit(Files, Ranks, Solving, Folder):
+    """``jaxshared fit``.
+
+    >>> Fit(sources=("x.npy",), rank=(3,), output="out").max_steps
+    500
+    """
+
+    clusters: int | None = None
+    top: int = 8
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Sweep(Files, Ranks, Solving, Folder):
+    """``jaxshared sweep``."""
+
+    vary: tuple[tuple[str, tuple[float, ...]], ...] = ()
+    total: int | None = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Verify(Files, Ranks):
+    """``jaxshared verify``."""
+
+    seed: int = 0
+    limit: int = 100
+    long: bool = False
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Retrieve:
+    """``jaxshared retrieve``."""
+
+    run: str
+    query: tuple[str, ...]
+    source: int = 0
+    top: int = 10
+    vocabulary: str | None = None
+    items: str | None = None
+    exact: bool = False
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Report:
+    """``jaxshared report``."""
+
+    run: str
+    names: tuple[str, ...] | None = None
+    vocabulary: str | None = None
+    labels: tuple[str, ...] | None = None
+    clusters: int | None = None
+    top: int = 8
