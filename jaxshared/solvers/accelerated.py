@@ -140,10 +140,15 @@ class Accelerated:
 
 
 def _raised(z, behind, momentum):
-    """Multiplicative moves are extrapolated by their ratio: no entry may come to zero, and stay there."""
+    """Multiplicative moves are extrapolated by their ratio: no entry may come to zero, and stay there.
+
+    The sums of the columns are kept: extrapolated too, the gauge between basis and coef would run away.
+    """
     known = (behind > 0) & (z > 0)
     ratio = jnp.where(known, z / jnp.where(known, behind, 1), 1)
-    return z * jnp.clip(ratio, 0.1, 10.0) ** momentum
+    raised = z * jnp.clip(ratio, 0.1, 10.0) ** momentum
+    sums, own = raised.sum(0), z.sum(0)
+    return raised * jnp.where(sums > 0, own / jnp.where(sums > 0, sums, 1), 1)
 
 
 def _improved(problem, constraint, z, passes, moving):
