@@ -30,7 +30,8 @@ import numpy as np
 import scipy.sparse
 
 from jaxshared.base import whole_number
-from jaxshared.boolean.product import Factors, as_boolean
+from jaxshared.boolean.pattern import Factors
+from jaxshared.boolean.product import as_boolean
 
 __all__ = ["MAX_BYTES", "asso", "check_thresholds", "cutoffs", "greedy"]
 
@@ -112,12 +113,13 @@ def _covered(factors, shape):
     return covered
 
 
-def greedy(source, rank, weights, covered, thresholds, strict=False, parts=()):
+def greedy(source, rank, weights, covered, thresholds, strict=False, parts=(), kept=None):
     """Asso from cells that are already ``covered`` (None: none), once per threshold.
 
-    ``parts``: further matrices of the same features whose confidences give candidates too. The
-    first columns of a factorisation are the factorisation of smaller rank, so one call serves every
-    rank up to ``rank``.
+    ``parts``: further matrices of the same features whose confidences give candidates too.
+    ``kept``: which candidates may be taken, those of ``source`` first (None: all).
+    The first columns of a factorisation are the factorisation of smaller rank, so one call serves
+    every rank up to ``rank``.
     """
     features, samples = source.shape
     need = 8 * (1 + len(parts)) * features * (features + samples)
@@ -145,7 +147,10 @@ def greedy(source, rank, weights, covered, thresholds, strict=False, parts=()):
     last = len(thresholds) - 1
     return [
         # The rounds write to what they are given: every lane but the last takes a copy.
-        _pick(rank, signed if at == last else signed.copy(), weights, *map(_joined, zip(*lane)))
+        _pick(
+            *(rank, signed if at == last else signed.copy(), weights, kept),
+            *map(_joined, zip(*lane)),
+        )
         for at, lane in enumerate(first)
     ]
 
@@ -255,7 +260,7 @@ def _signed(source, cells, covered):
     return signed
 
 
-def _pick(rank, signed, weights, candidates, scores):
+def _pick(rank, signed, weights, kept, candidates, scores):
     """The greedy rounds; ``signed`` and ``scores``, in units of cells, are updated in place."""
     features, samples = signed.shape
     factors = Factors(np.zeros((features, rank), bool), np.zeros((samples, rank), bool))
@@ -268,6 +273,8 @@ def _pick(rank, signed, weights, candidates, scores):
         part = slice(start, start + BLOCK)
         gains += cover(np.maximum(scores[part], 0), part)
     slack = ROUNDING * samples * gains.max(initial=0.0)
+    if kept is not None:
+        gains[~kept] = -np.inf
     for column in range(min(rank, len(gains))):
         top = gains.max()
         if top <= slack:
