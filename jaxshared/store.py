@@ -16,7 +16,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxshared.base import Model, Status
-from jaxshared.boolean.model import JSBMF
 
 __all__ = ["load", "save"]
 
@@ -78,7 +77,7 @@ def load(path):
         raise ValueError(
             f"{path} cannot be read: it is cut short, or was not written by jaxshared.save ({error})."
         ) from error
-    model = _find(kind, (Model, JSBMF))(**{name: _tuples(value) for name, value in fields.items()})
+    model = _find(kind, Model)(**{name: _tuples(value) for name, value in fields.items()})
     return _decode(header["result"], arrays), model
 
 

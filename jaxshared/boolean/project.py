@@ -63,7 +63,7 @@ def cover_samples(basis, source):
     >>> cover_samples(np.eye(3, 2) > 0, np.array([[1, 0], [1, 0], [0, 1]]) > 0).astype(int).tolist()
     [[1, 1], [0, 0]]
     """
-    sign = jnp.where(source, 1, -1).astype(jnp.int8)
+    basis, sign = jnp.asarray(basis), jnp.where(source, 1, -1).astype(jnp.int8)
     rank, samples = basis.shape[1], source.shape[1]
     bits = basis.astype(jnp.float32)
 
@@ -74,7 +74,7 @@ def cover_samples(basis, source):
         best = jnp.argmax(jnp.where(coef, -jnp.inf, gains), axis=1)
         helps = jnp.take_along_axis(gains, best[:, None], axis=1)[:, 0] > 0
         new = (jnp.arange(rank) == best[:, None]) & helps[:, None]
-        return coef | new, taken | ((basis[:, best]) & helps), helps.any()
+        return coef | new, taken | (basis[:, best] & helps), helps.any()
 
     empty = jnp.zeros((samples, rank), bool)
     if rank == 0:
@@ -86,7 +86,7 @@ def cover_samples(basis, source):
     def sweep(state):
         coef, counts, _ = state
         move = lambda column, carry: move_coef(sign, everywhere, column, carry)
-        _, new, counts = lax.fori_loop(0, rank, move, (jnp.asarray(basis), coef, counts))
+        _, new, counts = lax.fori_loop(0, rank, move, (basis, coef, counts))
         return new, counts, (new != coef).any()
 
     state = (coef, coverage(basis, coef).astype(jnp.int16), jnp.bool_(True))
@@ -114,7 +114,7 @@ def shares(params, sources, *, sharing=None):
     factors, _ = side_by_side(jax.tree.map(np.asarray, params), sets)
     basis = factors.basis.astype(np.float32)
     found = np.zeros((sum(ranks_of(params)), len(sources)))
-    ends = np.cumsum([x.shape[1] for x in sources])[:-1]
+    ends = np.cumsum([len(coef) for coef in params.coefs])[:-1]
     for i, (x, coef) in enumerate(zip(sources, np.split(factors.coef, ends), strict=True)):
         if len(coef) != x.shape[1] or len(basis) != len(x):
             raise ValueError(
