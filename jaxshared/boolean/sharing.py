@@ -46,8 +46,8 @@ MAX_ROUNDS = 20
 class SharingSelection(NamedTuple):
     """The pattern of fewest bits with its ranks, widest sets first, and its factors and length.
 
-    ``table`` has one row per start: its method's threshold and rank, the bits that it had, and, for
-    those that were refined, the bits and the pattern in the end.
+    ``table`` has one row per start: its threshold and rank, the bits and the pattern that it had, and,
+    for those that were refined, the bits and the sharing in the end.
     """
 
     sharing: tuple
@@ -101,7 +101,8 @@ def select_sharing(
     flips = flip_all(starts, sources, weights, max_steps, sets=everyone)
     found = [side_by_side(flip.params, everyone)[0] for flip in flips]
     for row, factors in zip(rows, found):
-        row["start"] = _State(factors, code).total
+        state = _State(factors, code)
+        row |= {"start": state.total, "pattern": dict(code.sharing(state.factors.coef))}
     best = None
     for at in sorted(range(len(rows)), key=lambda at: rows[at]["start"])[:refined]:
         state = _refine(found[at], code, sources, weights, max_steps)
