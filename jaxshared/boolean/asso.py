@@ -284,10 +284,10 @@ def _pick(rank, signed, weights, kept, candidates, scores):
         factors.coef[:, column] = scores[:, best] > least
         rows = factors.basis[:, column].nonzero()[0]
         columns = factors.coef[:, column].nonzero()[0]
-        block, old = (rows[:, None], columns), scores[columns]
+        old, change = scores.take(columns, axis=0), signed.take(rows, axis=0).take(columns, axis=1)
         # Candidates are bool where a product of sparse matrices scored them.
-        new = old - signed[block].T @ candidates[rows].astype(scores.dtype, copy=False)
-        signed[block] = 0
+        new = old - change.T @ candidates.take(rows, axis=0).astype(scores.dtype, copy=False)
+        signed[rows[:, None], columns] = 0
         scores[columns] = new
         new, old = np.maximum(new, 0, out=new), np.maximum(old, 0, out=old)
         gains += cover(np.subtract(new, old, out=new), columns)
