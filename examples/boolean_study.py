@@ -183,6 +183,7 @@ def main():
     parser.add_argument("--unweighted", action="store_true", help="eq. 3.2 in place of eq. 3.3")
     parser.add_argument("--only", default="", help="the parts whose name begins so")
     parser.add_argument("--draws", type=int, help="how many draws of each setting")
+    parser.add_argument("--truths", nargs="*", type=int, default=[5, 10, 15, 20], help="k alone: k")
     args = parser.parse_args()
     draws, restarts = (10, 13) if args.full else (2, 2)
     draws = args.draws or draws
@@ -191,7 +192,7 @@ def main():
             print(f"\n{name}, {draws} draws")
             study(settings, draws, restarts, not args.unweighted)
     if "k alone".startswith(args.only) and args.full:
-        shared_choice(min(draws, 5), (5, 10, 15, 20), 40)
+        shared_choice(min(draws, 5), args.truths, 40)
     if "all ranks".startswith(args.only):
         if args.full:
             rank_choice(draws, (0.01, 0.05, 0.1, 0.2), range(4, 17), METHODS)
