@@ -2,8 +2,11 @@
 
 In the order of the data: sources -> :func:`asso`, :func:`closed_itemsets` -> :func:`concat_asso`,
 :func:`shared_asso`, :func:`dominated` (all end in :func:`update_factors`) ->
-:func:`description_length`, :func:`select_ranks` -> :func:`describe_factors`. :class:`JSBMF` wraps
-the three methods for :func:`jaxshared.fit`.
+:func:`description_length`, :func:`select_ranks`, :func:`select_sharing` -> :func:`project`,
+:func:`shares`, :func:`describe_factors`. :class:`JSBMF` and, for any sharing pattern,
+:class:`SharedBMF` wrap the three methods for :func:`jaxshared.fit`. :func:`greedy_cover`,
+:func:`flip` and :func:`cover_samples` are the same as pure functions, :func:`sweep` many fits in
+one compiled call.
 """
 
 from jaxshared.boolean.asso import asso
