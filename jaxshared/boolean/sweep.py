@@ -161,7 +161,7 @@ def _run(models, pattern, hypers, sources, lanes, key, max_steps):
             numbers, restarts, thresholds = map(np.array, zip(*batch))
             found = run(
                 np.concatenate(sources, axis=1),
-                jax.random.key_data(key),
+                key,
                 thresholds,
                 np.array([hypers[s].weights for s in numbers]),
                 np.array([models[s].ranks for s in numbers]),
@@ -208,8 +208,6 @@ def _lanes(
     restart,
     tiles,
 ):
-    key = jax.random.wrap_key_data(key)
-
     def lane(threshold, weights, ranks, restart, tiles):
         start = greedy_start(
             *(method, pattern, sizes, joined, threshold, weights, ranks, key, restart),
