@@ -108,9 +108,19 @@ def asso_rows(shape, rank, density):
 
 
 def best_in_turn(runs, repeats):
-    """The shortest of several rounds of each; in turn, so that all meet the same other work."""
-    rounds = [[best_of(run, 1) for run in runs] for _ in range(repeats)]
-    return [min(times) for times in zip(*rounds)]
+    """The shortest of several rounds of each, in turn, in seconds of the processor.
+
+    Differences of a few per cent drown in what else a machine does, but hardly so in these. Run with
+    OPENBLAS_NUM_THREADS=1: threads that wait for each other use the processor too.
+    """
+    rounds = []
+    for _ in range(repeats):
+        begun = [time.process_time()]
+        for run in runs:
+            run()
+            begun.append(time.process_time())
+        rounds.append(np.diff(begun))
+    return np.min(rounds, axis=0).tolist()
 
 
 def sweep_rows():

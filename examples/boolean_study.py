@@ -183,11 +183,18 @@ def main():
     parser.add_argument("--unweighted", action="store_true", help="eq. 3.2 in place of eq. 3.3")
     parser.add_argument("--only", default="", help="the parts whose name begins so")
     parser.add_argument("--draws", type=int, help="how many draws of each setting")
-    parser.add_argument("--truths", nargs="*", type=int, default=[5, 10, 15, 20], help="k alone: k")
+    parser.add_argument(
+        "--truths",
+        nargs="*",
+        type=int,
+        default=[5, 10, 15, 20],
+        help="shared ranks that are planted",
+    )
     args = parser.parse_args()
     draws, restarts = (10, 13) if args.full else (2, 2)
     draws = args.draws or draws
     for name, settings in (SETTINGS if args.full else QUICK).items():
+        settings = [s for s in settings if s.get("shared", args.truths[0]) in args.truths]
         if name.startswith(args.only):
             print(f"\n{name}, {draws} draws")
             study(settings, draws, restarts, not args.unweighted)
