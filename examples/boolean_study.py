@@ -2,7 +2,12 @@
 
     python examples/boolean_study.py            # two draws of a few settings, under a minute
     python examples/boolean_study.py --full     # ten draws of every setting, 13 restarts of JSNMF
-    python examples/boolean_study.py --full --unweighted      # eq. 3.2 in place of eq. 3.3
+    python examples/boolean_study.py --full --unweighted      # eq. 3.2, Boolean methods alone
+    python examples/boolean_study.py --full --only "shared rank" --draws 5
+
+The parts are "noise" (the paper's figure 1), "shared rank" (figure 2), "specific ranks" (3),
+"density" (4), "k alone" (5a), "all ranks" (5b) and "pattern", which the paper has not: three sources
+whose sharing pattern is chosen by description length.
 
 Errors are eq. 3.3 over |X||Y|, so that 1 is one source lost whole, or eq. 3.2 over |X| + |Y|;
 JSNMF_F is its squared error with the same weights. "noise" is what the planted factors themselves
@@ -20,8 +25,8 @@ from jaxshared import boolean
 METHODS = ("concat_asso", "dominated", "shared_asso")
 SETTINGS = {
     "noise": [{"noise": v} for v in (0.0, 0.01, 0.05, 0.1, 0.2)],
-    "shared rank, 200 samples": [{"shared": k} for k in (5, 10, 20)],
-    "shared rank, 40 samples": [{"shared": k, "samples": (110, 40)} for k in (5, 10, 20)],
+    "shared rank, 200 samples": [{"shared": k} for k in (5, 10, 15, 20)],
+    "shared rank, 40 samples": [{"shared": k, "samples": (110, 40)} for k in (5, 10, 15, 20)],
     "specific ranks": [{"specific": pq} for pq in ((5, 5), (10, 10), (20, 20), (10, 30))],
     "density": [{"density": d} for d in (0.05, 0.1, 0.15, 0.2)],
 }
@@ -66,7 +71,7 @@ def jsnmf_fit(data, ranks, key, restarts, weights):
 
 
 def study(settings, draws, restarts, weighted):
-    names = ("noise", *METHODS, "JSNMF_F")
+    names = ("noise", *METHODS, *(["JSNMF_F"] if weighted else []))
     print("setting".ljust(34) + "".join(name.rjust(17) for name in names), "   factor densities")
     for setting in settings:
         ranks = setting.get("shared", 10), setting.get("specific", (10, 10))
@@ -81,9 +86,10 @@ def study(settings, draws, restarts, weighted):
                 found = boolean_fit(method, data, ranks, support, weights)
                 errors[method].append(found[0])
                 shares[method].append(density(found[1]))
-            found = jsnmf_fit(data, ranks, key, restarts, weights)
-            errors["JSNMF_F"].append(found[0])
-            shares["JSNMF_F"].append(density(found[1]))
+            if weighted:
+                found = jsnmf_fit(data, ranks, key, restarts, weights)
+                errors["JSNMF_F"].append(found[0])
+                shares["JSNMF_F"].append(density(found[1]))
         label = ", ".join(f"{name} {value}" for name, value in setting.items())
         cells = "".join(f"{np.mean(e):9.3f} ± {np.std(e):.3f}" for e in errors.values())
         print(
@@ -117,19 +123,90 @@ def rank_choice(draws, noises, grid, methods):
             print(f"noise {noise:<5} {name:12} {mean.round(2)}  off by {off.round(2)}", flush=True)
 
 
+def shared_choice(draws, truths, most):
+    """Figure 5a: the shared rank alone, from 1 to ``most``, the specific ones known to be 10."""
+    print(f"\nshared rank of smallest description length, 1 to {most}: mean and spread")
+    for true in truths:
+        found = {name: [] for name in METHODS}
+        for number in range(draws):
+            sources = boolean.planted(jax.random.key(number), shared=true).sources
+            for name in METHODS:
+                chosen = boolean.select_ranks(
+                    sources, shared=range(1, most + 1), specific=[10], method=name, threshold=0.5
+                )
+                found[name].append(chosen.shared)
+        figures = "  ".join(f"{n} {np.mean(k):.1f} ± {np.std(k):.1f}" for n, k in found.items())
+        print(f"planted {true:<3} {figures}", flush=True)
+
+
+PAIRS = {(0, 1): 4, (0, 2): 4, (1, 2): 4, (0,): 3, (1,): 3, (2,): 3}
+PATTERNS = [
+    {"noise": 0.05},
+    {"noise": 0.2},
+    {"noise": 0.4},
+    {"density": 0.1},
+    {"density": 0.15},
+    {"sharing": {(0, 1, 2): 3, **PAIRS}},
+    {"sharing": {(0, 1): 6, (1, 2): 6}},
+]
+
+
+def pattern_choice(draws, settings):
+    """Three sources that share in pairs: how often bits choose that pattern, and its ranks."""
+    print(f"\npattern of three sources by description length, planted {PAIRS} unless said")
+    for setting in settings:
+        sets, ranks, before, errors = [], [], [], []
+        options = {"samples": (110, 150, 200), "sharing": PAIRS, **setting}
+        for number in range(draws):
+            data = boolean.planted(jax.random.key(number), **options)
+            chosen = boolean.select_sharing(data.sources)
+            planted = options["sharing"]
+            sets.append({members for members, _ in chosen.sharing} == set(planted))
+            ranks.append(dict(chosen.sharing) == planted)
+            start = min(chosen.table, key=lambda row: row["start"])
+            before.append(set(start["pattern"]) == set(planted))
+            wrong = boolean.weighted_error(
+                chosen.params, data.sources, np.ones(3), sharing=chosen.sharing
+            )
+            errors.append(float(wrong) / max(sum(data.flipped), 1))
+        label = ", ".join(f"{name} {value}" for name, value in setting.items())
+        print(
+            f"{label}: sets {sum(sets)} of {draws}, ranks too {sum(ranks)}, sets of the start "
+            f"{sum(before)}; wrong cells over flipped ones {np.mean(errors):.3f}",
+            flush=True,
+        )
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--full", action="store_true", help="all settings, ten draws")
     parser.add_argument("--unweighted", action="store_true", help="eq. 3.2 in place of eq. 3.3")
+    parser.add_argument("--only", default="", help="the parts whose name begins so")
+    parser.add_argument("--draws", type=int, help="how many draws of each setting")
+    parser.add_argument(
+        "--truths",
+        nargs="*",
+        type=int,
+        default=[5, 10, 15, 20],
+        help="shared ranks that are planted",
+    )
     args = parser.parse_args()
     draws, restarts = (10, 13) if args.full else (2, 2)
+    draws = args.draws or draws
     for name, settings in (SETTINGS if args.full else QUICK).items():
-        print(f"\n{name}, {draws} draws")
-        study(settings, draws, restarts, not args.unweighted)
-    if args.full:
-        rank_choice(10, (0.01, 0.05, 0.1, 0.2), range(4, 17), METHODS)
-    else:
-        rank_choice(2, (0.05,), range(8, 13), ("concat_asso", "dominated"))
+        settings = [s for s in settings if s.get("shared", args.truths[0]) in args.truths]
+        if name.startswith(args.only):
+            print(f"\n{name}, {draws} draws")
+            study(settings, draws, restarts, not args.unweighted)
+    if "k alone".startswith(args.only) and args.full:
+        shared_choice(min(draws, 5), args.truths, 40)
+    if "all ranks".startswith(args.only):
+        if args.full:
+            rank_choice(draws, (0.01, 0.05, 0.1, 0.2), range(4, 17), METHODS)
+        else:
+            rank_choice(draws, (0.05,), range(8, 13), ("concat_asso", "dominated"))
+    if "pattern".startswith(args.only):
+        pattern_choice(draws, PATTERNS if args.full else PATTERNS[:1])
 
 
 if __name__ == "__main__":

@@ -209,6 +209,10 @@ class Model:
         """A search that is not steps of a solver, for models that say ``searches``: a Result."""
         raise NotImplementedError(f"{type(self).__name__} has no search of its own.")
 
+    def project(self, params, source, index=0):
+        """Coefs of new samples, for models that say ``searches``; others have a convex problem for it."""
+        raise NotImplementedError(f"{type(self).__name__} has no projection of its own.")
+
     def check_sources(self, sources):
         """A ValueError where the objective makes no sense for these sources; called at the boundary."""
 

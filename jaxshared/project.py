@@ -8,7 +8,7 @@ import warnings
 import jax
 import jax.numpy as jnp
 
-from jaxshared.base import Move, check_gradient, put
+from jaxshared.base import Move, put
 from jaxshared.data.sources import as_source
 from jaxshared.solvers.hals import column_passes
 from jaxshared.solvers.multiplicative import checked_rule
@@ -34,7 +34,8 @@ def project(model, params, source, index=0, *, hyper=None, tol=None, max_sweeps=
     >>> js.project(js.NMF(2), params, jnp.array([[2.0], [3.0], [2.0]])).tolist()
     [[2.0, 3.0]]
     """
-    check_gradient(model)
+    if model.searches:
+        return model.project(params, source, index)
     source = as_source(source)
     count = model.count_sources(params)
     if not 0 <= index < count:

@@ -30,7 +30,8 @@ import numpy as np
 import scipy.sparse
 
 from jaxshared.base import whole_number
-from jaxshared.boolean.product import Factors, as_boolean
+from jaxshared.boolean.pattern import Factors
+from jaxshared.boolean.product import as_boolean
 
 __all__ = ["MAX_BYTES", "asso", "check_thresholds", "cutoffs", "greedy"]
 
@@ -40,6 +41,8 @@ MAX_BYTES = 4 * 2**30
 SPARSE_COST = 300
 # Below this many multiply-adds a dense product is not worth the compilation of a new shape.
 SMALL = 10**9
+# Samples whose first scores are summed at a time.
+BLOCK = 64
 # Differences below this, per number summed, are rounding.
 ROUNDING = 4 * float(np.finfo(float).eps)
 
@@ -70,6 +73,8 @@ def asso(source, rank, *, weights=None, threshold=0.5, strict=False):
 
 def check_thresholds(threshold):
     """One or several thresholds as a tuple of floats in (0, 1]."""
+    if isinstance(threshold, float) and 0 < threshold <= 1:
+        return (threshold,)
     values = np.atleast_1d(np.asarray(threshold, float))
     if values.ndim != 1 or not values.size or not ((values > 0) & (values <= 1)).all():
         raise ValueError(
@@ -80,7 +85,9 @@ def check_thresholds(threshold):
 
 def _element_weights(weights, shape):
     """``weights`` as float64, broadcastable to ``shape``: (1 or features, 1 or samples)."""
-    values = np.atleast_2d(np.asarray(1.0 if weights is None else weights, float))
+    if weights is None:
+        return np.ones((1, 1))
+    values = np.atleast_2d(np.asarray(weights, float))
     try:
         np.broadcast_to(values, shape)
     except ValueError:
@@ -106,15 +113,16 @@ def _covered(factors, shape):
     return covered
 
 
-def greedy(source, rank, weights, covered, thresholds, strict=False, parts=()):
+def greedy(source, rank, weights, covered, thresholds, strict=False, parts=(), kept=None):
     """Asso from cells that are already ``covered`` (None: none), once per threshold.
 
-    ``parts``: further matrices of the same features whose confidences give candidates too. The
-    first columns of a factorisation are the factorisation of smaller rank, so one call serves every
-    rank up to ``rank``.
+    ``parts``: further matrices of the same features whose confidences give candidates too.
+    ``kept``: which candidates may be taken, those of ``source`` first (None: all).
+    The first columns of a factorisation are the factorisation of smaller rank, so one call serves
+    every rank up to ``rank``.
     """
     features, samples = source.shape
-    need = 5 * (1 + len(parts)) * features * (features + samples)
+    need = 8 * (1 + len(parts)) * features * (features + samples)
     if need > MAX_BYTES:
         raise ValueError(
             f"a source of shape {source.shape} has {features} candidate columns and would need "
@@ -125,18 +133,25 @@ def greedy(source, rank, weights, covered, thresholds, strict=False, parts=()):
             False if covered is None else covered
         )
     if weights.shape[0] == 1:
-        cells, weights = np.ones((1, 1), np.float32), np.broadcast_to(weights[0], samples)
+        cells, weights = np.ones((1, 1), np.float32), weights[0]
     else:
-        cells, weights = weights, np.ones(samples)
+        cells, weights = weights, np.ones(1)
+    signed = _signed(source, cells, covered)
     # Per threshold, candidates (features, candidates) and their scores (samples, candidates).
     first = zip(
         *(
-            _first_scores(source, part, cells, covered, thresholds, strict)
+            _first_scores(source, part, signed, covered, thresholds, strict)
             for part in (source, *parts)
         )
     )
+    last = len(thresholds) - 1
     return [
-        _pick(source, rank, cells, weights, covered, *map(_joined, zip(*lane))) for lane in first
+        # The rounds write to what they are given: every lane but the last takes a copy.
+        _pick(
+            *(rank, signed if at == last else signed.copy(), weights, kept),
+            *map(_joined, zip(*lane)),
+        )
+        for at, lane in enumerate(first)
     ]
 
 
@@ -155,35 +170,40 @@ def cutoffs(support, threshold, strict):
     ([7, 4, 1], [8, 4, 1])
     """
     meets = np.greater if strict else np.greater_equal
-    least = np.maximum(np.floor(threshold * support).astype(np.int64) - 1, 0)
-    for _ in range(3):  # floor of a rounded product is off by at most one, and > needs one more
-        least += ~meets(least / np.maximum(support, 1), threshold)
+    size = np.maximum(support, 1)
+    least = (threshold * size).astype(np.int64)
+    for _ in range(1 + strict):  # the rounded product is short by at most one, and > needs one more
+        least += ~meets(least / size, threshold)
     return np.maximum(least, 1)
 
 
-def _first_scores(source, part, cells, covered, thresholds, strict):
+def _first_scores(source, part, signed, covered, thresholds, strict):
     """Candidates from ``part`` and their scores before the first round, for each threshold."""
     features, samples = source.shape
-    support = part.sum(1)
-    cuts = [cutoffs(support, t, strict) for t in thresholds]
+    cuts = lambda support: [cutoffs(support, t, strict).astype(np.float32) for t in thresholds]
     dense_ops = float(features) * features * samples
-    sparse_ops = float(np.sum(source.sum(0, dtype=float) ** 2))
     # Weights that differ inside a sample need double precision, and would make sparse products dense.
-    counts = cells.dtype == np.float32
-    if counts and dense_ops > SMALL and sparse_ops * SPARSE_COST < dense_ops:
-        return _first_sparse(source, part, covered, cuts)
-    # NumPy makes a symmetric product at half the cost, which only an accelerator can better.
-    if not counts or dense_ops < SMALL or jax.default_backend() == "cpu":
-        return _first_on_host(source, part, cells, covered, cuts)
-    return _first_on_device(source, part, cells, covered, cuts)
+    counts = signed.dtype == np.float32
+    if counts and dense_ops > SMALL:
+        sparse_ops = float(np.sum(source.sum(0, dtype=float) ** 2))
+        if sparse_ops * SPARSE_COST < dense_ops:
+            return _first_sparse(source, part, covered, cuts)
+        # NumPy makes a symmetric product at half the cost, which only an accelerator can better.
+        if jax.default_backend() != "cpu":
+            return _first_on_device(part, signed, cuts)
+    return _first_on_host(part, signed, cuts)
 
 
-def _first_on_host(source, part, cells, covered, cuts):
+def _first_on_host(part, signed, cuts):
     x = part.astype(np.float32)
-    common, signed = x @ x.T, _signed(source, cells, covered)
-    for cut in cuts:
-        candidates = common >= cut  # common is symmetric: column c is what candidate c holds
-        yield candidates, signed.T @ candidates.astype(signed.dtype)
+    common = x @ x.T
+    cuts = cuts(common.diagonal().astype(np.int64))
+    for at, cut in enumerate(cuts):
+        # The last takes the place of the counts: new memory costs more than the comparison.
+        out = common if at == len(cuts) - 1 else np.empty_like(common)
+        # common is symmetric: column c is what candidate c holds
+        candidates = np.greater_equal(common, cut, out=out)
+        yield candidates, signed.T @ candidates.astype(signed.dtype, copy=False)
 
 
 def _first_sparse(source, part, covered, cuts):
@@ -192,7 +212,7 @@ def _first_sparse(source, part, covered, cuts):
     ones = source if covered is None else source & ~covered
     ones = scipy.sparse.csr_array(ones.T, dtype=np.float32)
     blocked = None if covered is None else scipy.sparse.csr_array(covered.T, dtype=np.float32)
-    for cut in cuts:
+    for cut in cuts(common.diagonal().astype(np.int64)):
         candidates = common >= cut
         sparse = scipy.sparse.csr_array(candidates, dtype=np.float32)
         # On uncovered cells 2 x - 1 is 2 (x uncovered) - 1 + covered: sparse, but for the constant.
@@ -202,14 +222,14 @@ def _first_sparse(source, part, covered, cuts):
         yield candidates, scores
 
 
-def _first_on_device(source, part, cells, covered, cuts):
-    # Rows of samples: a product along rows is faster than one along columns.
-    signed = np.ascontiguousarray(_signed(source, cells, covered).T)
+def _first_on_device(part, signed, cuts):
+    cuts = np.stack(cuts(part.sum(1)))
     # As many thresholds at once as fit beside one another.
-    lanes = max(1, int(MAX_BYTES // (8 * source.shape[0] * sum(source.shape))))
+    lanes = max(1, int(MAX_BYTES // (8 * len(part) * sum(signed.shape))))
+    # Rows of samples: a product along rows is faster than one along columns.
+    signed = np.ascontiguousarray(signed.T)
     for start in range(0, len(cuts), lanes):
-        batch = np.stack(cuts[start : start + lanes]).astype(np.float32)
-        candidates, scores = _score_thresholds(part, signed, batch)
+        candidates, scores = _score_thresholds(part, signed, cuts[start : start + lanes])
         yield from zip(np.asarray(candidates), np.array(scores))  # scores will be written to
 
 
@@ -229,49 +249,67 @@ def _score_thresholds(part, signed, cuts):
 
 def _signed(source, cells, covered):
     """+weight on uncovered ones, -weight on uncovered zeros, 0 on covered cells."""
-    signed = np.where(source, cells, -cells)
-    return signed if covered is None else np.where(covered, signed.dtype.type(0), signed)
+    if cells.shape == (1, 1):
+        signed = source.astype(cells.dtype)
+        signed *= 2 * cells[0, 0]
+        signed -= cells[0, 0]
+    else:
+        signed = np.where(source, cells, -cells)
+    if covered is not None:
+        signed[covered] = 0
+    return signed
 
 
-def _pick(source, rank, cells, weights, covered, candidates, scores):
-    """The greedy rounds; ``scores``, in units of ``cells``, is updated in place."""
-    features, samples = source.shape
-    covered = np.zeros(source.shape, bool) if covered is None else covered.copy()
+def _pick(rank, signed, weights, kept, candidates, scores):
+    """The greedy rounds; ``signed`` and ``scores``, in units of cells, are updated in place."""
+    features, samples = signed.shape
     factors = Factors(np.zeros((features, rank), bool), np.zeros((samples, rank), bool))
     # Counts are exact; sums of unequal weights are known to their rounding.
-    least = 0 if cells.dtype == np.float32 else ROUNDING * features * float(cells.max())
-    cells = np.broadcast_to(cells, source.shape)
-    gains = _cover(scores, weights, source.size)
+    counts = signed.dtype == np.float32
+    least = 0 if counts else ROUNDING * features * float(np.abs(signed).max(initial=0.0))
+    cover = _Cover(weights, signed.size, scores.dtype)
+    gains = np.zeros(scores.shape[1])
+    for start in range(0, samples, BLOCK):  # a temporary of all scores would cost as much again
+        part = slice(start, start + BLOCK)
+        gains += cover(np.maximum(scores[part], 0), part)
     slack = ROUNDING * samples * gains.max(initial=0.0)
+    if kept is not None:
+        gains[~kept] = -np.inf
     for column in range(min(rank, len(gains))):
         top = gains.max()
         if top <= slack:
             break
-        best = int(np.argmax(gains >= top - slack))
+        best = int((gains >= top - slack).argmax())
         factors.basis[:, column] = candidates[:, best]
         factors.coef[:, column] = scores[:, best] > least
-        rows, columns = (np.flatnonzero(z[:, column]) for z in factors)
-        block = np.ix_(rows, columns)
-        change = np.where(source[block], cells[block], -cells[block])
-        change[covered[block]] = 0
-        covered[block] = True
-        old = scores[columns]
-        new = old - change.T @ candidates[rows].astype(scores.dtype)
+        rows = factors.basis[:, column].nonzero()[0]
+        columns = factors.coef[:, column].nonzero()[0]
+        old, change = scores.take(columns, axis=0), signed.take(rows, axis=0).take(columns, axis=1)
+        # Candidates are bool where a product of sparse matrices scored them.
+        new = old - change.T @ candidates.take(rows, axis=0).astype(scores.dtype, copy=False)
+        signed[rows[:, None], columns] = 0
         scores[columns] = new
-        own = weights[columns]
-        gains += _cover(new, own, source.size) - _cover(old, own, source.size)
+        new, old = np.maximum(new, 0, out=new), np.maximum(old, 0, out=old)
+        gains += cover(np.subtract(new, old, out=new), columns)
         gains[best] = -np.inf
     return factors
 
 
-def _cover(scores, weights, size):
-    """Weighted sum over samples of the positive scores; samples of equal weight are counted."""
-    # Sums of counts below 2^24 are exact in single precision.
-    kind = np.float32 if size < 2**24 and scores.dtype == np.float32 else np.float64
-    positive, values = np.maximum(scores, 0), np.unique(weights)
-    if len(values) == 1:
-        return values[0] * positive.sum(0, dtype=kind)
-    total = np.zeros(scores.shape[1])
-    for value in values:
-        total += value * positive[weights == value].sum(0, dtype=kind)
-    return total
+class _Cover:
+    """Weighted sums over samples of changes of score; samples of equal weight are counted."""
+
+    def __init__(self, weights, size, dtype):
+        self.values, self.members = weights, None
+        if len(weights) > 1:
+            self.values, level = np.unique(weights, return_inverse=True)
+            self.members = [level == at for at in range(len(self.values))]
+        # Sums of counts below 2^24 are exact in single precision.
+        self.kind = np.float32 if size < 2**24 and dtype == np.float32 else np.float64
+
+    def __call__(self, amounts, samples):
+        if len(self.values) == 1:  # one weight for all decides nothing
+            return amounts.sum(0, dtype=self.kind)
+        total = np.zeros(amounts.shape[1])
+        for value, members in zip(self.values, self.members):
+            total += value * amounts[members[samples]].sum(0, dtype=self.kind)
+        return total

@@ -51,15 +51,23 @@ class TooManySets(ValueError):
 
 
 def closed_itemsets(
-    source, *, min_support=1, groups=None, max_sets=MAX_SETS, max_work=MAX_WORK, miner="bitset"
+    source,
+    *,
+    min_support=1,
+    groups=None,
+    alone=None,
+    max_sets=MAX_SETS,
+    max_work=MAX_WORK,
+    miner="bitset",
 ):
     """All closed sets of samples that have ``min_support`` features in common, as :class:`Tiles`.
 
     ``min_support``: a number of features, or a fraction of them when it is below 1. ``groups``: one
     label per sample; only sets with samples of two or more groups are kept (the paper's "items from
-    both matrices"). ``max_sets`` bounds the memory and ``max_work``, the number of 64-bit words that
-    are compared, the time: some 4 ns each, and the same number on every machine. Past either,
-    :class:`TooManySets` says what to raise. ``miner="fim"`` uses the compiled package
+    both matrices"). ``alone``: in place of the single groups, collections of groups; a set whose
+    samples all lie in one of them is left out. ``max_sets`` bounds the memory and ``max_work``, the
+    number of 64-bit words that are compared, the time: some 4 ns each, and the same number on every
+    machine. Past either, :class:`TooManySets` says what to raise. ``miner="fim"`` uses the compiled package
     pyfim (the extra ``mining``): the same sets and much faster, but nothing stops it before it has
     found them all.
 
@@ -71,7 +79,9 @@ def closed_itemsets(
     features, samples = source.shape
     least = support_count(min_support, features)
     if groups is not None:
-        groups = np.unique(np.asarray(groups), return_inverse=True)[1]
+        labels, groups = np.unique(np.asarray(groups), return_inverse=True)
+        alone = [(label,) for label in labels] if alone is None else alone
+        alone = [np.isin(labels, list(some))[groups] for some in alone] if groups.size else []
         if groups.shape != (samples,):
             raise ValueError(
                 f"groups has {groups.size} labels for {samples} samples: pass one each."
@@ -80,7 +90,9 @@ def closed_itemsets(
         raise ValueError(f"miner is {miner!r}: use one of {', '.join(MINERS)}.")
     found, count, work = [], 0, 0
     for nodes, items, compared in MINERS[miner](source, least):
-        keep = _mixed(items, groups)
+        keep = items.any(1)
+        for inside in alone if groups is not None else ():
+            keep &= items[:, ~inside].any(1)
         found.append((nodes[keep].view(np.uint8), np.packbits(items[keep], axis=1)))
         count, work = count + int(keep.sum()), work + compared
         if count > max_sets or work > max_work:
@@ -105,14 +117,6 @@ def support_count(min_support, features):
             f"fraction below 1."
         )
     return max(1, int(np.ceil(min_support * (features if min_support < 1 else 1) - 1e-9)))
-
-
-def _mixed(items, groups):
-    """Which itemsets have samples of two or more groups; without groups, all that are not empty."""
-    if groups is None:
-        return items.any(1)
-    present = [items[:, groups == g].any(1) for g in range(groups.max() + 1)]
-    return np.sum(present, axis=0) >= 2
 
 
 class _Nodes(NamedTuple):

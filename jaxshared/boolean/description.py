@@ -2,9 +2,10 @@ r"""Description length of a joint Boolean factorisation, in bits (Miettinen 2012
 
 The model: sizes n, m_1, m_2, ... by Elias-delta codes; ranks in fixed-length codes,
 :math:`\log\min\{n, m_1, ...\}` for the shared one and :math:`\log\min\{n, m_i - k\}` for the
-specific ones; every column of every factor by the optimal prefix code for its own density (eq.
-5.5). The data given the model: the errors of each source, in two types, each by the prefix code of
-its own density.
+specific ones (in any other pattern, widest sets first: what is left to all of their sources by the
+ranks that they know already); every column of every factor by the optimal prefix code for its own
+density (eq. 5.5). The data given the model: the errors of each source, in two types, each by the
+prefix code of its own density.
 
 **Where errors are coded.** The paper calls E+ "false positives" but counts them among the :math:`nm
 - |\tilde X|` cells where the product is 0, where only false *negatives* can be. Here spurious
@@ -19,9 +20,18 @@ from typing import NamedTuple
 import numpy as np
 
 from jaxshared.boolean.flip import check_factors
+from jaxshared.boolean.pattern import basis_of, given_sets, paper_sets, widest_first
 from jaxshared.boolean.product import as_boolean
 
-__all__ = ["Counts", "DescriptionLength", "bits", "count", "description_length", "elias_delta"]
+__all__ = [
+    "Counts",
+    "DescriptionLength",
+    "bits",
+    "count",
+    "description_length",
+    "elias_delta",
+    "rank_bits",
+]
 
 
 class DescriptionLength(NamedTuple):
@@ -63,8 +73,11 @@ class Counts(NamedTuple):
     missed: tuple
 
 
-def description_length(params, sources):
+def description_length(params, sources, *, sharing=None):
     """Bits to send the sources by these factors and their errors, as :class:`DescriptionLength`.
+
+    ``sharing``: the pattern of the bases, which sender and receiver have agreed on; None is one
+    basis for all sources, then one for each.
 
     >>> import numpy as np
     >>> from jaxshared.base import Params
@@ -76,16 +89,17 @@ def description_length(params, sources):
     [189, 569]
     """
     sources = as_boolean(sources)
-    counts = count(check_factors(params, sources), sources)
-    return bits(counts, sources[0].shape[0], [x.shape[1] for x in sources])
+    sets = given_sets(sharing, len(sources))
+    counts = count(check_factors(params, sources, sets), sources, sets)
+    return bits(counts, sources[0].shape[0], [x.shape[1] for x in sources], sets)
 
 
-def count(params, sources):
+def count(params, sources, sets=None):
     """The :class:`Counts` of checked factors."""
-    shared, *specific = params.bases
+    sets = paper_sets(len(sources)) if sets is None else sets
     covered, spurious, missed = [], [], []
-    for x, own, coef in zip(sources, specific, params.coefs):
-        basis = np.concatenate([shared, own], axis=1).astype(np.float32)
+    for i, (x, coef) in enumerate(zip(sources, params.coefs)):
+        basis = basis_of(params, sets, i).astype(np.float32)
         product = basis @ coef.T.astype(np.float32) > 0
         covered.append(int(product.sum()))
         spurious.append(int((product & ~x).sum()))
@@ -96,23 +110,36 @@ def count(params, sources):
     )
 
 
-def bits(counts, features, samples):
+def bits(counts, features, samples, sets=None):
     """The code of section 5 from the counts alone; ``samples``: one number per source."""
-    shared = len(counts.bases[0])
+    sets = paper_sets(len(samples)) if sets is None else sets
     sizes = sum(elias_delta(size) for size in (features, *samples))
-    sizes += _log(min(features, *samples))
-    sizes += sum(_log(min(features, size - shared)) for size in samples)
+    sizes += rank_bits([len(ones) for ones in counts.bases], features, samples, sets)
     cells = [features * size for size in samples]
     return DescriptionLength(
         float(sizes),
         tuple(_columns(ones, features) for ones in counts.bases),
         tuple(_columns(ones, size) for ones, size in zip(counts.coefs, samples)),
-        tuple(_prefix(wrong, at) for wrong, at in zip(counts.spurious, counts.covered)),
+        tuple(prefix_bits(wrong, at) for wrong, at in zip(counts.spurious, counts.covered)),
         tuple(
-            _prefix(wrong, all_cells - at)
+            prefix_bits(wrong, all_cells - at)
             for wrong, at, all_cells in zip(counts.missed, counts.covered, cells)
         ),
     )
+
+
+def rank_bits(ranks, features, samples, sets):
+    """Bits of the ranks, widest sets first: as many choices as its sources have left.
+
+    >>> rank_bits([2, 1, 1], 8, [4, 6], paper_sets(2))
+    5.0
+    """
+    left, total = list(samples), 0.0
+    for s in widest_first(sets):
+        total += _log(min(features, *(left[i] for i in sets[s])))
+        for i in sets[s]:
+            left[i] -= ranks[s]
+    return total
 
 
 def elias_delta(number):
@@ -129,11 +156,15 @@ def elias_delta(number):
 
 def _columns(ones, size):
     """Eq. 5.5: every column sends its density in log n bits, then its entries."""
-    return float(sum(_prefix(int(one), size) for one in ones))
+    return float(sum(prefix_bits(int(one), size) for one in ones))
 
 
-def _prefix(ones, size):
-    """Bits for how many of ``size`` cells are 1 (log size, as printed) and for which ones."""
+def prefix_bits(ones, size):
+    """Bits for how many of ``size`` cells are 1 (log size, as printed) and for which ones.
+
+    >>> prefix_bits(4, 8)
+    11.0
+    """
     return _log(size) + _entropy(ones, size) + _entropy(size - ones, size)
 
 

@@ -11,7 +11,8 @@ value where both are equally good. Coefs move the same way with rows and columns
 order is the paper's: shared basis, specific bases, coefs.
 
 Inside, all sources are one matrix :math:`[X_1\; X_2 \dots]` and all factors one list of columns,
-each with an owner: a sample of another source can never use it.
+each with its users: a sample of another source can never have it. :func:`flip` is that search as a
+pure function; the rest brings people's factors to it and back.
 """
 
 from __future__ import annotations
@@ -25,20 +26,27 @@ import numpy as np
 from jax import lax
 
 from jaxshared.base import Params, whole_number
+from jaxshared.boolean.pattern import (
+    Factors,
+    given_sets,
+    ranks_of,
+    side_by_side,
+    take_apart,
+)
 from jaxshared.boolean.product import as_boolean, as_weights, coverage
 
-__all__ = ["Flips", "check_factors", "flip_all", "ranks_of", "update_factors"]
+__all__ = ["Flipped", "Flips", "check_factors", "flip", "flip_all", "move_coef", "update_factors"]
 
 # Total ranks are padded to a multiple of this with absent columns, and the number of factorisations
 # to one of these sizes, so that near problems share one compiled program.
 RANK_STEP = 16
 LANES = (1, 8, 64)
-SHARED = -1
 
 
-def update_factors(params, sources, *, weights=None, max_steps=100):
+def update_factors(params, sources, *, sharing=None, weights=None, max_steps=100):
     """``params`` after sweeps of flips, until a sweep flips nothing (or ``max_steps`` sweeps).
 
+    ``sharing``: the pattern of the bases; None is one for all sources, then one for each.
     ``weights``: one number per source, None (eq. 3.2) or ``"balanced"`` (eq. 3.3). The weighted
     error never rises, and a column that is zero in basis and coef stays so.
 
@@ -49,41 +57,36 @@ def update_factors(params, sources, *, weights=None, max_steps=100):
     [1, 1, 0]
     """
     sources = as_boolean(sources)
-    params = check_factors(params, sources)
-    return flip_all([params], sources, as_weights(weights, sources), max_steps)[0].params
+    sets = given_sets(sharing, len(sources))
+    params = check_factors(params, sources, sets)
+    weights = as_weights(weights, sources)
+    return flip_all([params], sources, weights, max_steps, sets=sets)[0].params
 
 
-def check_factors(params, sources):
-    """``params`` as NumPy arrays of bool whose shapes fit the sources."""
+def check_factors(params, sources, sets):
+    """``params`` as NumPy arrays of bool whose shapes fit the sources and the sharing sets."""
     bases, coefs = (tuple(np.asarray(z) for z in part) for part in params)
     if not all(((z == 0) | (z == 1)).all() for z in (*bases, *coefs)):
         raise ValueError(
             "params has entries other than 0 and 1: Boolean factors are needed here. Threshold "
             "them first, for example z > 0.5."
         )
-    bases, coefs = (tuple(z.astype(bool) for z in part) for part in (bases, coefs))
-    if len(bases) != len(sources) + 1 or len(coefs) != len(sources):
+    params = Params(*(tuple(z.astype(bool) for z in part) for part in (bases, coefs)))
+    if len(bases) != len(sets) or len(coefs) != len(sources):
         raise ValueError(
             f"params has {len(bases)} bases and {len(coefs)} coefs for {len(sources)} sources: it "
-            f"needs a shared basis, then one specific basis and one coef per source."
+            f"needs one basis for each of {', '.join(map(str, sets))} and one coef per source."
         )
-    for i, (x, own, coef) in enumerate(zip(sources, bases[1:], coefs)):
-        rank = bases[0].shape[1] + own.shape[1]
-        wanted = ((x.shape[0],), (x.shape[0],), (x.shape[1], rank))
-        found = (bases[0].shape[:1], own.shape[:1], coef.shape)
-        if wanted != found:
+    for i, (x, coef) in enumerate(zip(sources, coefs)):
+        shapes = [bases[s].shape for s, members in enumerate(sets) if i in members]
+        rank = sum(shape[1] for shape in shapes)
+        if {shape[0] for shape in shapes} != {len(x)} or coef.shape != (x.shape[1], rank):
             raise ValueError(
-                f"factors of sources[{i}] are {bases[0].shape}, {own.shape}, {coef.shape}, which "
+                f"factors of sources[{i}] are {', '.join(map(str, (*shapes, coef.shape)))}, which "
                 f"do not fit a source of shape {x.shape}: a basis is (features, rank), a coef "
-                f"(samples, shared rank + specific rank)."
+                f"(samples, ranks of its bases together)."
             )
-    return Params(bases, coefs)
-
-
-def ranks_of(params):
-    """``(shared, (specific, ...))``."""
-    shared, *specific = params.bases
-    return shared.shape[1], tuple(z.shape[1] for z in specific)
+    return params
 
 
 class Flips(NamedTuple):
@@ -94,25 +97,28 @@ class Flips(NamedTuple):
     stable: bool
 
 
-def flip_all(starts, sources, weights, max_steps=100):
+def flip_all(starts, sources, weights, max_steps=100, *, sets=None):
     """Flip each of several checked factorisations of the same sources: :class:`Flips` for each."""
     max_steps = whole_number(max_steps, "max_steps", least=0)
+    sets = given_sets(None, len(sources)) if sets is None else sets
     joined = np.concatenate(sources, axis=1)
     sizes = tuple(x.shape[1] for x in sources)
     weights = jnp.asarray(weights, jnp.float32)
-    most = max(start.bases[0].shape[1] + sum(ranks_of(start)[1]) for start in starts)
+    most = max(sum(ranks_of(start)) for start in starts)
     width = max(1, -(-most // RANK_STEP)) * RANK_STEP
-    lanes = [_lane(start, sizes, width) for start in starts]
+    lanes = [_lane(start, sets, width) for start in starts]
     batch = next((size for size in LANES if size >= len(lanes)), LANES[-1])
     flips = []
     for first in range(0, len(lanes), batch):
         part = lanes[first : first + batch]
-        idle = part[0]._replace(count=0)  # a filler that has nothing to flip
+        idle = part[0]._replace(count=np.int32(0))  # a filler that has nothing to flip
         stacked = jax.tree.map(lambda *z: np.stack(z), *part, *[idle] * (batch - len(part)))
         ends = jax.tree.map(np.asarray, _flip_lanes(stacked, joined, weights, sizes, max_steps))
-        for start, basis, coef, history, steps, stable in zip(starts[first : first + batch], *ends):
-            params = _params(basis, coef, ranks_of(start), sizes)
-            flips.append(Flips(params, history[: int(steps) + 1], bool(stable)))
+        for start, *end in zip(starts[first : first + batch], *ends):
+            found = Flipped(*end)
+            factors = Factors(found.basis, found.coef)
+            params = take_apart(factors, sets, ranks_of(start), sizes)
+            flips.append(Flips(params, found.history[: int(found.num_steps) + 1], bool(found[-1])))
     return flips
 
 
@@ -121,66 +127,75 @@ class _Lane(NamedTuple):
 
     basis: np.ndarray
     coef: np.ndarray
-    owner: np.ndarray
+    users: np.ndarray
     count: int
 
 
-def _lane(params, sizes, width):
-    shared, specific = ranks_of(params)
-    basis = np.concatenate(params.bases, axis=1)
-    coef = np.zeros((sum(sizes), width), bool)
-    owner = np.full(width, SHARED, np.int32)
-    row, column = 0, shared
-    for i, (size, rank, own) in enumerate(zip(sizes, specific, params.coefs)):
-        coef[row : row + size, :shared] = own[:, :shared]
-        coef[row : row + size, column : column + rank] = own[:, shared:]
-        owner[column : column + rank] = i
-        row, column = row + size, column + rank
-    count = basis.shape[1]
-    return _Lane(np.pad(basis, ((0, 0), (0, width - count))), coef, owner, np.int32(count))
-
-
-def _params(basis, coef, ranks, sizes):
-    shared, specific = ranks
-    starts = np.cumsum([shared, *specific])
-    owns = [slice(start, start + rank) for start, rank in zip(starts, specific)]
-    coefs = np.split(coef, np.cumsum(sizes)[:-1])
-    return Params(
-        (basis[:, :shared], *(basis[:, own] for own in owns)),
-        tuple(np.concatenate([h[:, :shared], h[:, own]], axis=1) for h, own in zip(coefs, owns)),
-    )
+def _lane(params, sets, width):
+    factors, users = side_by_side(params, sets)
+    count = len(users)
+    pad = lambda z, axis: np.pad(z, [(0, width - count) if a == axis else (0, 0) for a in (0, 1)])
+    return _Lane(pad(factors.basis, 1), pad(factors.coef, 1), pad(users, 0), np.int32(count))
 
 
 @functools.partial(jax.jit, static_argnums=(3, 4))
 def _flip_lanes(lanes, joined, weights, sizes, max_steps):
     # One after the other: each loops over its own ranks and stops at its own last sweep.
-    return lax.map(lambda lane: _flip(lane, joined, weights, sizes, max_steps), lanes)
+    one = lambda lane: flip(
+        lane.basis, lane.coef, lane.users, joined, weights, sizes, max_steps, lane.count
+    )
+    return lax.map(one, lanes)
 
 
-def _flip(lane, joined, weights, sizes, max_steps):
+class Flipped(NamedTuple):
+    """What :func:`flip` ends with; ``history`` is NaN after ``num_steps`` sweeps."""
+
+    basis: jax.Array
+    coef: jax.Array
+    history: jax.Array
+    num_steps: jax.Array
+    stable: jax.Array
+
+
+def flip(basis, coef, users, joined, weights, sizes, max_steps=100, count=None):
+    """Sweeps of flips of a factorisation of the joined sources, as :class:`Flipped`.
+
+    Pure: works under ``jit`` and ``vmap``. ``basis`` is (features, rank), ``coef`` (samples of all
+    sources, rank), ``users`` (rank, sources): which sources may use a column. ``joined`` is the
+    sources side by side, ``sizes`` their numbers of samples (static, as is ``max_steps``),
+    ``weights`` one number per source. Only the first ``count`` columns move (None: all).
+
+    >>> x = np.array([[1, 1, 0], [1, 1, 0], [0, 0, 1]], bool)
+    >>> basis, coef = np.array([[1], [0], [0]], bool), np.array([[1], [1], [0]], bool)
+    >>> rounds = jax.vmap(lambda w: flip(basis, coef, np.ones((1, 1), bool), x, w, (3,)))
+    >>> rounds(jnp.array([[1.0], [5.0]])).history[:, :3].tolist()
+    [[3.0, 1.0, 1.0], [15.0, 5.0, 5.0]]
+    """
+    # Single precision whatever the default type is: one rule for what is a tie.
+    weights, count = jnp.asarray(weights, jnp.float32), basis.shape[1] if count is None else count
     sign = jnp.where(joined, 1, -1).astype(jnp.int8)
-    source = np.repeat(np.arange(len(sizes)), sizes)
-    allowed = (lane.owner == SHARED) | (lane.owner == source[:, None])
+    allowed = jnp.repeat(users.T, np.array(sizes), axis=0, total_repeat_length=sum(sizes))
 
     def error(counts):
-        return jnp.dot(weights, _per_source((counts > 0) != joined, sizes).sum(0))
+        wrong = _per_source((counts > 0) != joined, sizes).sum(0, dtype=jnp.int32)
+        return jnp.dot(weights, wrong.astype(jnp.float32))
 
     def sweep(state):
         basis, coef, counts, history, steps, _ = state
         move = functools.partial(_move_basis, sign, weights, sizes)
-        new_basis, _, counts = lax.fori_loop(0, lane.count, move, (basis, coef, counts))
-        move = functools.partial(_move_coef, sign, allowed)
-        _, new_coef, counts = lax.fori_loop(0, lane.count, move, (new_basis, coef, counts))
+        new_basis, _, counts = lax.fori_loop(0, count, move, (basis, coef, counts))
+        move = functools.partial(move_coef, sign, allowed)
+        _, new_coef, counts = lax.fori_loop(0, count, move, (new_basis, coef, counts))
         stable = (new_basis == basis).all() & (new_coef == coef).all()
         history = history.at[steps + 1].set(error(counts))
         return new_basis, new_coef, counts, history, steps + 1, stable
 
-    counts = coverage(lane.basis, lane.coef).astype(jnp.int16)
-    history = jnp.full(max_steps + 1, jnp.nan).at[0].set(error(counts))
-    state = (lane.basis, lane.coef, counts, history, jnp.int32(0), jnp.bool_(False))
+    counts = coverage(basis, coef).astype(jnp.int16)
+    history = jnp.full(max_steps + 1, jnp.nan, jnp.float32).at[0].set(error(counts))
+    state = (*map(jnp.asarray, (basis, coef)), counts, history, jnp.int32(0), jnp.bool_(False))
     going = lambda state: ~state[-1] & (state[-2] < max_steps)
-    basis, coef, _, history, steps, stable = lax.while_loop(going, sweep, state)
-    return basis, coef, history, steps, stable
+    basis, coef, _, *rest = lax.while_loop(going, sweep, state)
+    return Flipped(basis, coef, *rest)
 
 
 def _move_basis(sign, weights, sizes, column, state):
@@ -189,11 +204,11 @@ def _move_basis(sign, weights, sizes, column, state):
     old, row = _column(basis, column), _column(coef, column)
     others = counts - _outer(old, row)
     gains = _per_source(jnp.where((others == 0) & row, sign, 0), sizes)
-    new = _decide(weights * gains, old)
+    new = _decide(weights * gains.astype(jnp.float32), old)
     return _replace(basis, new, column), coef, others + _outer(new, row)
 
 
-def _move_coef(sign, allowed, column, state):
+def move_coef(sign, allowed, column, state):
     """One column of the coefs of all sources that own it, for all samples at once."""
     basis, coef, counts = state
     row, old = _column(basis, column), _column(coef, column)

@@ -1,32 +1,32 @@
-r"""JSBMF (Miettinen 2012): shared and specific Boolean factors.
+r"""JSBMF (Miettinen 2012): shared and specific Boolean factors, and SharedBMF for any sharing.
 
-.. math:: f = \sum_i w_i\,|X_i - [W\; U_i] \circ H_i^\top|, \qquad X, W, U, H \in \{0, 1\}
+.. math:: f = \sum_i w_i\,|X_i - B_i \circ H_i^\top|, \qquad B_i = [B_s : i \in s],
+          \quad X, B, H \in \{0, 1\}
 
 The weighted number of wrong cells, minimised greedily and then by single flips: there is no
-gradient, so the model brings its own ``fit``, which :func:`jaxshared.fit` calls.
+gradient, so the models bring their own ``fit``, which :func:`jaxshared.fit` calls.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxshared.base import Model, Result, Status, whole_number
+from jaxshared.base import Model, Params, Result, Status, whole_number
 from jaxshared.boolean.asso import check_thresholds
 from jaxshared.boolean.closed import MAX_SETS, MAX_WORK
 from jaxshared.boolean.joint import METHODS, solve_joint
-from jaxshared.boolean.product import (
-    as_boolean,
-    as_weights,
-    joint_reconstruct,
-    weighted_error,
-)
+from jaxshared.boolean.lanes import candidates_kept
+from jaxshared.boolean.pattern import as_pattern, columns_of, joint_pattern, ranks_of, sets_of
+from jaxshared.boolean.product import as_boolean, as_weights, joint_reconstruct, weighted_error
+from jaxshared.boolean.project import project, shares
 
-__all__ = ["JSBMF", "Hyper"]
+__all__ = ["JSBMF", "BooleanModel", "Hyper", "SharedBMF"]
 
 
 class Hyper(NamedTuple):
@@ -36,13 +36,185 @@ class Hyper(NamedTuple):
     threshold: np.ndarray
 
 
+class BooleanModel(Model):
+    """What both models have; a subclass says its ``sharing``: ((set, rank), ...).
+
+    The ranks of given factors count, not the model's: ``concat_asso`` chooses them itself.
+    """
+
+    sharing: tuple
+    inits = ("greedy",)
+    searches = True
+
+    def _check(self):
+        if self.method not in METHODS:
+            raise ValueError(f"method is {self.method!r}: use one of {', '.join(METHODS)}.")
+        if self.candidates not in ("all", "joint"):
+            raise ValueError(f"candidates is {self.candidates!r}: use 'all' or 'joint'.")
+
+    # Structure, all static.
+
+    @property
+    def sets(self):
+        """The members of each basis."""
+        return tuple(members for members, _ in self.sharing)
+
+    @property
+    def num_sources(self):
+        """How many sources the model takes."""
+        return 1 + max(i for members in self.sets for i in members)
+
+    @property
+    def ranks(self):
+        """One per sharing set."""
+        return tuple(rank for _, rank in self.sharing)
+
+    @property
+    def options(self):
+        """What the method takes beside ranks, weights and thresholds."""
+        names = {"dominated": ("min_support", "max_sets", "max_work", "miner")}
+        names["concat_asso"] = ("candidates",)
+        return {name: getattr(self, name) for name in names.get(self.method, ())}
+
+    def components(self, params):
+        """Components are numbered set after set; a coef has those of all its sets."""
+        ends = np.cumsum((0, *ranks_of(params)))
+        own = [np.arange(start, end) for start, end in itertools.pairwise(ends)]
+        coefs = [
+            np.concatenate([own[s] for s in sets_of(self.sets, i)])
+            for i in range(len(params.coefs))
+        ]
+        return Params(tuple(own), tuple(coefs))
+
+    def parts(self, params):
+        """Per basis: the sources that use it, its columns, and their coefs by source; as numbers."""
+        ranks = ranks_of(params)
+        number = lambda z: jnp.asarray(z, jnp.float32)
+        return tuple(
+            (
+                members,
+                number(params.bases[s]),
+                {
+                    i: number(params.coefs[i])[:, columns_of(self.sets, ranks, i, s)]
+                    for i in members
+                },
+            )
+            for s, members in enumerate(self.sets)
+        )
+
+    # The template: init, hyper, objective, reconstruct; and the search.
+
+    def init(self, key, sources, *, method="greedy"):
+        """Factors before any flip; ``key`` is not used, because the start is deterministic."""
+        return self._solve(as_boolean(sources), self.hyper(sources), max_steps=0).params
+
+    def hyper(self, sources, *, weights="balanced", threshold=(0.4, 0.5, 0.6, 0.7)):
+        """Weights per source (None: all 1, eq. 3.2; "balanced": eq. 3.3) and thresholds of Asso."""
+        sources = as_boolean(sources)
+        # In double, because 0.6 in single precision is more than 3/5 and would move the tie rule.
+        return Hyper(as_weights(weights, sources), np.array(check_thresholds(threshold)))
+
+    def objective(self, params, sources, hyper):
+        """Weighted number of wrong cells (eqs. 3.2 and 3.3)."""
+        return weighted_error(params, sources, hyper.weights, sharing=self.sharing)
+
+    def reconstruct(self, params):
+        """Boolean products, one per source."""
+        return joint_reconstruct(params, self.sharing)
+
+    def project(self, params, source, index=0, hyper=None, *, tol=None, max_sweeps=None):
+        """Coefs of new samples, see :func:`jaxshared.boolean.project`; nothing to tune."""
+        return project(self, params, source, index)
+
+    def energy(self, params, sources):
+        """(components, sources): see :func:`jaxshared.boolean.shares`."""
+        return shares(params, sources, sharing=self.sharing)
+
+    def fit(self, sources, *, key=None, hyper=None, max_steps=100, restarts=1, progress=False):
+        """The factors of smallest objective over all thresholds, as :class:`jaxshared.Result`.
+
+        ``num_steps`` counts sweeps of flips and ``history`` the objective after each. ``violation``
+        is zero when no single flip lowers the objective, else the share that the last sweep still
+        won. The first fit is deterministic; each further one of ``restarts`` leaves out random
+        candidates of Asso, drawn by ``key``, and the best is kept. There is too little to wait for
+        to show ``progress``.
+        """
+        sources = as_boolean(sources)
+        restarts = whole_number(restarts, "restarts")
+        if hyper is None or isinstance(hyper, dict):
+            hyper = self.hyper(sources, **(hyper or {}))
+        key = jax.random.key(0) if key is None else key
+        lanes = [
+            self._solve(sources, hyper, max_steps, candidates_kept(key, number))
+            for number in range(restarts)
+        ]
+        return as_result(min(lanes, key=lambda lane: lane.history[-1]))
+
+    def search(self, sources, **options):
+        """What :func:`jaxshared.fit` calls."""
+        return self.fit(sources, **options)
+
+    def _solve(self, sources, hyper, max_steps, keep=None):
+        return solve_joint(
+            self.method,
+            sources,
+            self.sharing,
+            hyper.weights,
+            hyper.threshold,
+            max_steps=max_steps,
+            keep=keep,
+            **self.options,
+        )
+
+
+def as_result(found):
+    """A :class:`jaxshared.boolean.joint.Solution` as a :class:`jaxshared.Result`."""
+    history = jnp.asarray(found.history)
+    last = history[-2] - history[-1] if found.num_steps and not found.stable else 0.0
+    return Result(
+        params=jax.tree.map(jnp.asarray, found.params),
+        objective=history[-1],
+        history=history,
+        num_steps=jnp.int32(found.num_steps),
+        status=Status.CONVERGED if found.stable else Status.MAX_STEPS,
+        violation=jnp.asarray(last / max(float(history[0]), 1.0), jnp.float32),
+    )
+
+
 @dataclasses.dataclass(frozen=True)
-class JSBMF(Model):
+class SharedBMF(BooleanModel):
+    """Any sharing pattern: ``sharing`` maps a tuple of source indices to a rank.
+
+    The other fields are those of :class:`JSBMF`.
+
+    >>> x = np.kron(np.eye(2, dtype=bool), np.ones((3, 4), bool))
+    >>> model = SharedBMF({(0, 2): 1, (1, 2): 1}, "shared_asso")
+    >>> result = model.fit((x[:, :4], x[:, 4:], x))
+    >>> float(result.objective), [z.shape[1] for z in result.params.bases]
+    (0.0, [1, 1])
+    """
+
+    sharing: tuple
+    method: str = "dominated"
+    candidates: str = "all"
+    min_support: float | None = None
+    max_sets: int = MAX_SETS
+    max_work: int = MAX_WORK
+    miner: str = "bitset"
+
+    def __post_init__(self):
+        object.__setattr__(self, "sharing", as_pattern(self.sharing))
+        self._check()
+
+
+@dataclasses.dataclass(frozen=True)
+class JSBMF(BooleanModel):
     """A Boolean basis of rank ``shared`` for all sources and one of rank ``specific[i]`` for each.
 
     ``method``: "dominated", "shared_asso" or "concat_asso" (which chooses the ranks itself and only
     takes their sum). ``min_support``, ``max_sets``, ``max_work`` and ``miner`` are for
-    "dominated", see :func:`jaxshared.boolean.closed_itemsets`.
+    "dominated", see :func:`jaxshared.boolean.closed_itemsets`; ``candidates`` is for "concat_asso":
+    "joint" is algorithm 1 as printed, "all" adds the candidates of each source.
 
     >>> x = np.kron(np.eye(2, dtype=bool), np.ones((3, 4), bool))
     >>> result = JSBMF(shared=2, specific=(0, 0)).fit((x, x))
@@ -57,86 +229,17 @@ class JSBMF(Model):
     max_sets: int = MAX_SETS
     max_work: int = MAX_WORK
     miner: str = "bitset"
-
-    aligned = "features"
-    searches = True
+    candidates: str = "all"
 
     def __post_init__(self):
-        object.__setattr__(self, "shared", whole_number(self.shared, "shared", 0))
-        own = tuple(whole_number(rank, f"specific[{i}]", 0) for i, rank in enumerate(self.specific))
-        object.__setattr__(self, "specific", own)
+        (_, shared), *own = joint_pattern(self.shared, self.specific)
+        object.__setattr__(self, "shared", shared)
+        object.__setattr__(self, "specific", tuple(rank for _, rank in own))
         if not own:
             raise ValueError("specific is (): name one rank per source.")
-        if self.method not in METHODS:
-            raise ValueError(f"method is {self.method!r}: use one of {', '.join(METHODS)}.")
+        self._check()
 
     @property
-    def num_sources(self):
-        """How many sources the model takes."""
-        return len(self.specific)
-
-    @property
-    def ranks(self):
-        """Shared rank, then the specific ones."""
-        return (self.shared, *self.specific)
-
-    def init(self, key, sources):
-        """Factors before any flip; ``key`` is not used, because the start is deterministic."""
-        return self._solve(sources, self.hyper(sources), max_steps=0).params
-
-    def hyper(self, sources, *, weights="balanced", threshold=(0.4, 0.5, 0.6, 0.7)):
-        """Weights per source (None: all 1, eq. 3.2; "balanced": eq. 3.3) and thresholds of Asso."""
-        sources = as_boolean(sources)
-        # In double, because 0.6 in single precision is more than 3/5 and would move the tie rule.
-        return Hyper(as_weights(weights, sources), np.array(check_thresholds(threshold)))
-
-    def objective(self, params, sources, hyper):
-        """Weighted number of wrong cells (eqs. 3.2 and 3.3)."""
-        return weighted_error(params, sources, hyper.weights)
-
-    def reconstruct(self, params):
-        """Boolean products, one per source."""
-        return joint_reconstruct(params)
-
-    def fit(self, sources, *, key=None, hyper=None, max_steps=100, restarts=1, progress=False):
-        """The factors of smallest objective over all thresholds, as :class:`jaxshared.Result`.
-
-        ``num_steps`` counts sweeps of flips and ``history`` the objective after each. ``violation``
-        is zero when no single flip lowers the objective, else the share that the last sweep still
-        won. The fit is deterministic: ``key`` and ``restarts`` are accepted for uniformity and
-        change nothing, and there is too little to wait for to show ``progress``.
-        """
-        sources = as_boolean(sources)
-        if hyper is None or isinstance(hyper, dict):
-            hyper = self.hyper(sources, **(hyper or {}))
-        found = self._solve(sources, hyper, max_steps)
-        history = jnp.asarray(found.history)
-        last = history[-2] - history[-1] if found.num_steps and not found.stable else 0.0
-        return Result(
-            params=jax.tree.map(jnp.asarray, found.params),
-            objective=history[-1],
-            history=history,
-            num_steps=jnp.int32(found.num_steps),
-            status=Status.CONVERGED if found.stable else Status.MAX_STEPS,
-            violation=jnp.asarray(last / max(float(history[0]), 1.0), jnp.float32),
-        )
-
-    def search(self, sources, **options):
-        """What :func:`jaxshared.fit` calls."""
-        return self.fit(sources, **options)
-
-    def _solve(self, sources, hyper, max_steps):
-        options = {}
-        if self.method == "dominated":
-            names = ("min_support", "max_sets", "max_work", "miner")
-            options = {name: getattr(self, name) for name in names}
-        return solve_joint(
-            self.method,
-            sources,
-            self.shared,
-            self.specific,
-            hyper.weights,
-            hyper.threshold,
-            max_steps=max_steps,
-            **options,
-        )
+    def sharing(self):
+        """Everything shared by all, then one specific set per source."""
+        return joint_pattern(self.shared, self.specific)

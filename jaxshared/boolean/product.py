@@ -8,11 +8,11 @@ paper's mixing matrices (rank, samples) are our coefs transposed.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import jax.numpy as jnp
 import numpy as np
+import scipy.sparse
 
+from jaxshared.boolean.pattern import Factors, basis_of, given_sets
 from jaxshared.data.sources import as_sources
 from jaxshared.data.sparse import Sparse
 
@@ -26,13 +26,6 @@ __all__ = [
     "joint_reconstruct",
     "weighted_error",
 ]
-
-
-class Factors(NamedTuple):
-    """A Boolean factorisation of one source: basis (features, rank) and coef (samples, rank)."""
-
-    basis: np.ndarray
-    coef: np.ndarray
 
 
 def as_boolean(sources):
@@ -129,28 +122,41 @@ def boolean_product(basis, coef):
     return coverage(basis, coef) > 0
 
 
-def joint_reconstruct(params):
-    """Boolean approximations :math:`[W\\; U_i] \\circ H_i^\\top`, one per source."""
-    shared, *specific = params.bases
+def joint_reconstruct(params, sharing=None):
+    """Boolean approximations :math:`B_i \\circ H_i^\\top`, one per source.
+
+    ``sharing``: the pattern of the bases; None is one for all sources, then one for each.
+    """
+    sets = given_sets(sharing, len(params.coefs))
     return tuple(
-        boolean_product(jnp.concatenate([shared, own], axis=1), coef)
-        for own, coef in zip(specific, params.coefs, strict=True)
+        boolean_product(basis_of(params, sets, i, jnp), coef) for i, coef in enumerate(params.coefs)
     )
 
 
-def weighted_error(params, sources, weights):
+def weighted_error(params, sources, weights, *, sharing=None):
     r"""Weighted number of wrong cells (eqs. 3.2 and 3.3).
 
-    .. math:: \sum_i w_i\,|X_i - [W\; U_i] \circ H_i^\top|
+    .. math:: \sum_i w_i\,|X_i - B_i \circ H_i^\top|
 
-    Wrong cells are counted as integers, so with weights of one the value is exact.
+    Wrong cells are counted as integers, so with weights of one the value is exact. ``sharing``: as in
+    :func:`joint_reconstruct`.
+
+    >>> from jaxshared.base import Params
+    >>> one = np.ones((2, 1), bool)
+    >>> params = Params((one, one[:, :0]), (np.array([[True], [False], [True]]),))
+    >>> float(weighted_error(params, (np.eye(2, 3),), [1.0]))
+    4.0
     """
-    sources = [x.to_scipy() if isinstance(x, Sparse) else x for x in sources]
-    dense = [x.toarray() if hasattr(x, "toarray") else x for x in sources]
+    dense = [_dense(x) for x in sources]
     counts = jnp.stack(
         [
             jnp.sum((jnp.asarray(x) > 0) != guess, dtype=jnp.int32)
-            for x, guess in zip(dense, joint_reconstruct(params), strict=True)
+            for x, guess in zip(dense, joint_reconstruct(params, sharing), strict=True)
         ]
     )
     return jnp.sum(jnp.asarray(weights) * counts)
+
+
+def _dense(source):
+    source = source.to_scipy() if isinstance(source, Sparse) else source
+    return source.toarray() if scipy.sparse.issparse(source) else source

@@ -16,25 +16,37 @@ import numpy as np
 
 from jaxshared.base import Params, whole_number
 from jaxshared.boolean import joint
-from jaxshared.boolean.asso import check_thresholds, greedy
+from jaxshared.boolean.asso import check_thresholds
 from jaxshared.boolean.description import DescriptionLength, bits, count
-from jaxshared.boolean.flip import flip_all, ranks_of
-from jaxshared.boolean.product import Factors, as_boolean, as_weights
-from jaxshared.boolean.tiling import tile_factors
+from jaxshared.boolean.flip import flip_all
+from jaxshared.boolean.pattern import (
+    Factors,
+    as_pattern,
+    joint_pattern,
+    paper_sets,
+    ranks_of,
+    widest_first,
+)
+from jaxshared.boolean.product import as_boolean, as_weights
 
 __all__ = ["Selection", "select_ranks"]
 
 
 class Selection(NamedTuple):
-    """The best ranks, their factors and code length, and one row per combination that was tried."""
+    """The best ranks, their factors and code length, and one row per combination that was tried.
 
-    shared: int
-    specific: tuple
+    ``sharing`` is the pattern with its ranks; ``shared`` and ``specific`` are None unless it is the
+    paper's.
+    """
+
+    shared: int | None
+    specific: tuple | None
     params: Params
     length: DescriptionLength
     method: str
     threshold: float
     table: list
+    sharing: tuple
 
     def best(self, **fixed):
         """The row of ``table`` with the fewest bits among those with the given values.
@@ -58,6 +70,7 @@ def select_ranks(
     *,
     shared=range(1, 21),
     specific=range(1, 21),
+    sharing=None,
     method=("concat_asso", "dominated"),
     weights=None,
     threshold=(0.45, 0.55, 0.65),
@@ -68,8 +81,10 @@ def select_ranks(
     """Ranks of smallest description length over a grid, as :class:`Selection`.
 
     ``shared``: ranks to try. ``specific``: ranks to try, the same for every source as in the paper,
-    or a tuple with one collection per source, of which all combinations are tried. ``method``: one
-    or several of "concat_asso", "shared_asso", "dominated"; together they compete by bits.
+    or a tuple with one collection per source, of which all combinations are tried. ``sharing``: in
+    place of both, a map from tuples of source indices to the ranks to try, of which all combinations
+    are tried; :func:`jaxshared.boolean.select_sharing` chooses the pattern too. ``method``: one or
+    several of "concat_asso", "shared_asso", "dominated"; together they compete by bits.
     ``concat_asso`` chooses its ranks itself and only takes their sum from the grid; ``candidates``
     are its own. The other arguments are those of :func:`jaxshared.boolean.dominated`.
 
@@ -82,91 +97,140 @@ def select_ranks(
     (1, (1, 1))
     """
     sources = as_boolean(sources)
-    grid = _grid(shared, specific, len(sources))
+    sets, grid = _grid(shared, specific, sharing, len(sources))
     weights = as_weights(weights, sources)
     methods = (method,) if isinstance(method, str) else tuple(method)
     if not methods or not set(methods) <= set(joint.METHODS):
         raise ValueError(f"method is {method!r}: use one or several of {', '.join(joint.METHODS)}.")
-    tiles = None
-    if "dominated" in methods:  # they do not depend on the threshold
-        tiles = tile_factors(sources, max(k for k, _ in grid), weights, **mining)
-    elif mining:
+    if mining and "dominated" not in methods:
         raise TypeError(
             f"{', '.join(mining)}: options of the method 'dominated', which is not tried."
         )
     lanes = []
+    tiles = None
     for name, level in itertools.product(methods, check_thresholds(threshold)):
-        lanes += _lanes(name, sources, grid, weights, level, candidates, tiles)
-    return _measure(lanes, sources, weights, max_steps)
+        if name == "concat_asso":
+            lanes += _concat_lanes(sources, sets, grid, weights, level, candidates)
+            continue
+        if name == "dominated" and tiles is None:  # they do not depend on the threshold
+            tiles = _Prefixes(sources, sets, grid, weights, tiles=True, mining=mining)
+        given = tiles if name == "dominated" else None
+        runs = _Prefixes(sources, sets, grid, weights, threshold=level, given=given)
+        lanes += [_Lane(name, level, runs.params(ranks)) for ranks in grid]
+    return _measure(lanes, sources, sets, weights, max_steps)
 
 
-def _grid(shared, specific, num_sources):
-    """All ``(shared, (specific, ...))`` to try."""
-    shared = [whole_number(k, "shared", 0) for k in np.atleast_1d(np.asarray(shared))]
-    if isinstance(specific, tuple):
-        if len(specific) != num_sources:
-            raise ValueError(
-                f"specific has {len(specific)} collections of ranks for {num_sources} sources: "
-                f"pass one for each, or a single range for all."
-            )
-        own = list(itertools.product(*(np.atleast_1d(np.asarray(ranks)) for ranks in specific)))
+def _grid(shared, specific, sharing, num_sources):
+    """``(sets, [ranks, ...])``: all combinations of ranks to try."""
+    several = lambda ranks: list(np.atleast_1d(np.asarray(ranks)).tolist())
+    if sharing is not None:
+        pattern = as_pattern(dict.fromkeys(sharing, 0))
+        named = 1 + max(i for members, _ in pattern for i in members)
+        if named != num_sources:
+            raise ValueError(f"sharing names {named} sources but {num_sources} came.")
+        grid = itertools.product(*map(several, sharing.values()))
+        sets = tuple(members for members, _ in pattern)
+        grid = [tuple(whole_number(r, "a rank", 0) for r in ranks) for ranks in grid]
     else:
-        own = [(rank,) * num_sources for rank in np.atleast_1d(np.asarray(specific))]
-    own = [tuple(whole_number(rank, "specific", 0) for rank in ranks) for ranks in own]
-    if not shared or not own:
+        if isinstance(specific, tuple):
+            if len(specific) != num_sources:
+                raise ValueError(
+                    f"specific has {len(specific)} collections of ranks for {num_sources} sources: "
+                    f"pass one for each, or a single range for all."
+                )
+            own = list(itertools.product(*map(several, specific)))
+        else:
+            own = [(rank,) * num_sources for rank in several(specific)]
+        sets = paper_sets(num_sources)
+        grid = [
+            tuple(rank for _, rank in joint_pattern(k, ranks))
+            for k, ranks in itertools.product(several(shared), own)
+        ]
+    if not grid:
         raise ValueError(
             "the grid of ranks is empty: pass at least one shared and one specific rank."
         )
-    return list(itertools.product(shared, own))
+    return sets, grid
 
 
-def _lanes(method, sources, grid, weights, threshold, candidates, tiles):
-    """Unflipped factors for every combination of the grid."""
-    if method == "concat_asso":
-        totals = sorted({k + sum(own) for k, own in grid})
-        (most,) = joint.concat_factors(sources, totals[-1], weights, (threshold,), candidates)
-        prefixes = [Factors(*(z[:, :total] for z in most)) for total in totals]
-        params = [joint.split_factors(prefix, sources) for prefix in prefixes]
-        return [_Lane(method, threshold, p) for p in params]
-    common = tiles
-    if method == "shared_asso":
-        joined, cells = joint.concatenate(sources, weights)
-        common = greedy(joined, max(k for k, _ in grid), cells, None, (threshold,))[0]
-    lanes = []
-    for shared in sorted({k for k, _ in grid}):
-        first = Factors(*(z[:, :shared] for z in common))
-        owns = [own for k, own in grid if k == shared]
-        most = joint.own_factors(first, sources, np.max(owns, axis=0), weights, threshold)
-        for own in owns:
-            cut = [Factors(*(z[:, :rank] for z in f)) for f, rank in zip(most, own)]
-            lanes.append(_Lane(method, threshold, joint.join(first, cut, sources)))
-    return lanes
+def _concat_lanes(sources, sets, grid, weights, threshold, candidates):
+    totals = sorted({sum(ranks) for ranks in grid})
+    (most,) = joint.concat_factors(sources, totals[-1], weights, (threshold,), candidates)
+    prefixes = [Factors(*(z[:, :total] for z in most)) for total in totals]
+    params = [joint.split_factors(prefix, sources, sets) for prefix in prefixes]
+    return [_Lane("concat_asso", threshold, p) for p in params]
 
 
-def _measure(lanes, sources, weights, max_steps):
+class _Prefixes:
+    """Unflipped factors for every combination of a grid, each greedy run made once.
+
+    What a set gets depends on the ranks of the wider sets whose sources it has; its largest rank
+    holds all smaller ones.
+    """
+
+    def __init__(
+        self, sources, sets, grid, weights, *, threshold=None, given=None, tiles=False, mining=None
+    ):
+        self.sources, self.sets, self.weights = sources, sets, weights
+        self.most = np.max(grid, axis=0)
+        self.threshold, self.given, self.tiles = threshold, given, tiles
+        self.mining, self.runs = mining or {}, {}
+
+    def params(self, ranks):
+        """Factors of all sets, side by side by source."""
+        found = {}
+        for s in widest_first(self.sets):
+            found[s] = self.of(s, ranks, found)
+        return joint.join(found, self.sources, self.sets)
+
+    def of(self, s, ranks, found):
+        """The factors of set ``s`` at its rank, given those of wider sets in ``found``."""
+        if self.given is not None and len(self.sets[s]) > 1:
+            return self.given.of(s, ranks, found)
+        known = tuple((t, ranks[t]) for t in found if set(self.sets[t]) & set(self.sets[s]))
+        if (s, known) not in self.runs:
+            self.runs[s, known] = self._run(s, {t: found[t] for t, _ in known})
+        return Factors(*(z[:, : ranks[s]] for z in self.runs[s, known]))
+
+    def _run(self, s, wider):
+        pattern = [
+            (members, wider[t].basis.shape[1] if t in wider else 0)
+            for t, members in enumerate(self.sets)
+        ]
+        pattern[s] = (self.sets[s], int(self.most[s]))
+        blank = lambda members: Factors(
+            np.zeros((len(self.sources[0]), 0), bool),
+            np.zeros((sum(self.sources[i].shape[1] for i in members), 0), bool),
+        )
+        others = {t: wider.get(t, blank(m)) for t, m in enumerate(self.sets) if t != s}
+        if self.tiles:
+            return joint.given_tiles(
+                self.sources, pattern, self.weights, given=others, **self.mining
+            )[s]
+        run = (self.sources, pattern, self.weights, self.threshold, others)
+        return joint.greedy_factors(*run)[s]
+
+
+def _measure(lanes, sources, sets, weights, max_steps):
     """Flip all lanes, take the length of each, and keep the shortest."""
     rows, best = [], None
-    flips = flip_all([lane.params for lane in lanes], sources, weights, max_steps)
+    flips = flip_all([lane.params for lane in lanes], sources, weights, max_steps, sets=sets)
     for lane, (params, _, _) in zip(lanes, flips):
         if lane.method == "concat_asso":
-            params = joint.regroup(params, sources)
-        length = bits(count(params, sources), len(sources[0]), [x.shape[1] for x in sources])
-        rows.append(_row(lane, params, length))
+            params = joint.regroup(params, sources, sets)
+        counts = count(params, sources, sets)
+        length = bits(counts, len(sources[0]), [x.shape[1] for x in sources], sets)
+        rows.append(_row(lane, params, length, sets))
         if best is None or length.total < best[1].total:
             best = (rows[-1], length, params)
     row, length, params = best
-    found = (row["shared"], row["specific"], params, length, row["method"], row["threshold"])
-    return Selection(*found, rows)
+    found = (params, length, row["method"], row["threshold"], rows, row["sharing"])
+    return Selection(row.get("shared"), row.get("specific"), *found)
 
 
-def _row(lane, params, length):
-    shared, specific = ranks_of(params)
-    return {
-        "method": lane.method,
-        "threshold": lane.threshold,
-        "shared": shared,
-        "specific": specific,
-        "factors": length.factors,
-        "errors": length.errors,
-        "total": length.total,
-    }
+def _row(lane, params, length, sets):
+    ranks = ranks_of(params)
+    row = {"method": lane.method, "threshold": lane.threshold, "sharing": tuple(zip(sets, ranks))}
+    if sets == paper_sets(len(params.coefs)):
+        row |= {"shared": ranks[0], "specific": ranks[1:]}
+    return row | {"factors": length.factors, "errors": length.errors, "total": length.total}

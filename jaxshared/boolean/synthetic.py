@@ -7,7 +7,8 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
-from jaxshared.base import Params, whole_number
+from jaxshared.base import Params
+from jaxshared.boolean.pattern import as_pattern, basis_of, joint_pattern, sets_of
 
 __all__ = ["Planted", "planted"]
 
@@ -21,33 +22,45 @@ class Planted(NamedTuple):
 
 
 def planted(
-    key, *, features=150, samples=(110, 200), shared=10, specific=(10, 10), density=0.05, noise=0.05
+    key,
+    *,
+    features=150,
+    samples=(110, 200),
+    shared=10,
+    specific=(10, 10),
+    sharing=None,
+    density=0.05,
+    noise=0.05,
 ):
     """Sources from random factors; the defaults are the paper's.
 
-    Every factor entry is 1 with probability ``density``. In each source, ``noise`` times its number
-    of ones cells, drawn without repetition among all cells, are flipped.
+    ``sharing``: any other pattern, in place of ``shared`` and ``specific``. Every factor entry is 1
+    with probability ``density``. In each source, ``noise`` times its number of ones cells, drawn
+    without repetition among all cells, are flipped.
 
     >>> data = planted(jax.random.key(0))
     >>> [x.shape for x in data.sources], [z.shape for z in data.params.coefs]
     ([(150, 110), (150, 200)], [(110, 20), (200, 20)])
     """
-    shared = whole_number(shared, "shared", 0)
-    specific = tuple(whole_number(rank, f"specific[{i}]", 0) for i, rank in enumerate(specific))
-    if len(samples) != len(specific):
+    pattern = joint_pattern(shared, specific) if sharing is None else as_pattern(sharing)
+    sets = tuple(members for members, _ in pattern)
+    num_sources = 1 + max(i for members in sets for i in members)
+    if len(samples) != num_sources:
         raise ValueError(
-            f"{len(samples)} sample sizes for {len(specific)} specific ranks: pass one each."
+            f"{len(samples)} sample sizes for factors of {num_sources} sources: pass one each."
         )
     rng = np.random.default_rng(np.asarray(jax.random.key_data(key)).astype(np.uint64).tolist())
     draw = lambda rows, columns: rng.random((rows, columns)) < density
-    bases = (draw(features, shared), *(draw(features, rank) for rank in specific))
-    coefs = tuple(draw(size, shared + rank) for size, rank in zip(samples, specific))
+    bases = tuple(draw(features, rank) for _, rank in pattern)
+    ranks = [sum(pattern[s][1] for s in sets_of(sets, i)) for i in range(num_sources)]
+    coefs = tuple(draw(size, rank) for size, rank in zip(samples, ranks))
+    params = Params(bases, coefs)
     sources, flipped = [], []
-    for own, coef in zip(bases[1:], coefs):
-        basis = np.concatenate([bases[0], own], axis=1)
+    for i, coef in enumerate(coefs):
+        basis = basis_of(params, sets, i)
         x = basis.astype(np.float32) @ coef.T.astype(np.float32) > 0
         wrong = rng.choice(x.size, round(noise * int(x.sum())), replace=False)
         x.ravel()[wrong] ^= True
         sources.append(x)
         flipped.append(len(wrong))
-    return Planted(tuple(sources), Params(bases, coefs), tuple(flipped))
+    return Planted(tuple(sources), params, tuple(flipped))

@@ -10,32 +10,35 @@ from __future__ import annotations
 import numpy as np
 
 from jaxshared.boolean.closed import MAX_SETS, MAX_WORK, TooManySets, closed_itemsets
-from jaxshared.boolean.product import Factors
+from jaxshared.boolean.pattern import Factors
 
 __all__ = ["cover_with_tiles", "shared_tiles", "tile_factors"]
 
 BATCH = 256
 
 
-def tile_factors(sources, rank, weights, **mining):
+def tile_factors(sources, rank, weights, *, covered=None, alone=None, **mining):
     """``rank`` shared factors that cover no zero; ``mining`` as in :func:`shared_tiles`."""
     if rank == 0:  # nothing to look for
         sizes = len(sources[0]), sum(x.shape[1] for x in sources)
         return Factors(*(np.zeros((size, 0), bool) for size in sizes))
-    return cover_with_tiles(sources, rank, weights, shared_tiles(sources, **mining))
+    tiles = shared_tiles(sources, alone=alone, **mining)
+    return cover_with_tiles(sources, rank, weights, tiles, covered=covered)
 
 
 def shared_tiles(
-    sources, *, min_support=None, max_sets=MAX_SETS, max_work=MAX_WORK, miner="bitset"
+    sources, *, alone=None, min_support=None, max_sets=MAX_SETS, max_work=MAX_WORK, miner="bitset"
 ):
     """Tiles of the concatenated sources that have samples of two or more of them.
 
-    With ``min_support=None`` the support is halved from half of the features down to one, and the
-    last that stays within the bounds is used; a given support that does not is an error.
+    ``alone``: collections of sources, by their place; a tile that one of them can have alone is
+    left out (None: the single sources). With ``min_support=None`` the support is halved from half
+    of the features down to one, and the last that stays within the bounds is used; a given support
+    that does not is an error.
     """
     joined = np.concatenate(sources, axis=1)
     groups = np.repeat(np.arange(len(sources)), [x.shape[1] for x in sources])
-    bounds = {"groups": groups, "max_sets": max_sets, "max_work": max_work, "miner": miner}
+    bounds = dict(groups=groups, alone=alone, max_sets=max_sets, max_work=max_work, miner=miner)
     if min_support is not None:
         return closed_itemsets(joined, min_support=min_support, **bounds)
     support, tiles = max(1, len(joined) // 2), None
@@ -51,16 +54,19 @@ def shared_tiles(
         support //= 2
 
 
-def cover_with_tiles(sources, rank, weights, tiles):
+def cover_with_tiles(sources, rank, weights, tiles, *, covered=None):
     """The ``rank`` tiles that greedily cover most weight of ones, as :class:`Factors`.
 
-    Covering is submodular: what a tile gains only falls, so its last known gain bounds it from
-    above and most tiles are never looked at twice. Equal gains go to the first tile.
+    ``covered``: cells of the sources side by side that need no cover. Covering is submodular: what
+    a tile gains only falls, so its last known gain bounds it from above and most tiles are never
+    looked at twice. Equal gains go to the first tile.
     """
     joined = np.concatenate(sources, axis=1)
     weight = np.repeat(np.asarray(weights, float), [x.shape[1] for x in sources])
     factors = Factors(*(np.zeros((size, rank), bool) for size in joined.shape))
     left = joined * weight  # weight of the ones that are not covered yet
+    if covered is not None:
+        left[covered] = 0
     bound = _areas(tiles, weight)
     for column in range(rank):
         best, gain = _best_tile(tiles, left, bound)

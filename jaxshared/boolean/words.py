@@ -6,25 +6,29 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jaxshared.boolean.flip import ranks_of
+from jaxshared.boolean.pattern import columns_of, given_sets, ranks_of
 
 __all__ = ["FactorWords", "describe_factors", "factors_in_words"]
 
 
 class FactorWords(NamedTuple):
-    """One factor: ``owner`` is None for a shared one, else the source; ``members`` per source."""
+    """One factor and its ``members`` per source.
 
-    owner: int | None
+    ``owner``: None where all sources share it, the source where one has it alone, else a tuple.
+    """
+
+    owner: int | tuple | None
     column: int
     terms: list
     members: list
 
 
-def factors_in_words(params, terms, members=None):
+def factors_in_words(params, terms, members=None, *, sharing=None):
     """Every factor as :class:`FactorWords`, shared ones first.
 
     ``terms``: a label per feature. ``members``: per source, a label per sample; without them
-    samples are named by their number. Terms and members keep the order of the data.
+    samples are named by their number. Terms and members keep the order of the data. ``sharing``: the
+    pattern of the bases; None is one for all sources, then one for each.
 
     >>> from jaxshared.base import Params
     >>> w, none = np.array([[1], [0], [1]]), np.zeros((3, 0))
@@ -32,7 +36,7 @@ def factors_in_words(params, terms, members=None):
     >>> factors_in_words(params, ["moon", "god", "year"], [["a", "b"], ["c"]])
     [FactorWords(owner=None, column=0, terms=['moon', 'year'], members=[['a'], ['c']])]
     """
-    shared, specific = ranks_of(params)
+    sets, ranks = given_sets(sharing, len(params.coefs)), ranks_of(params)
     terms = _labels(terms, len(params.bases[0]), "terms")
     if members is None:
         members = [range(len(coef)) for coef in params.coefs]
@@ -44,34 +48,51 @@ def factors_in_words(params, terms, members=None):
     def pick(labels, column):
         return [label for label, chosen in zip(labels, np.asarray(column)) if chosen]
 
-    found = []
-    for r in range(shared):
-        who = [pick(names, coef[:, r]) for names, coef in zip(members, params.coefs)]
-        found.append(FactorWords(None, r, pick(terms, params.bases[0][:, r]), who))
-    for i, rank in enumerate(specific):
-        for r in range(rank):
-            who = [[] for _ in specific]
-            who[i] = pick(members[i], params.coefs[i][:, shared + r])
-            found.append(FactorWords(i, r, pick(terms, params.bases[1 + i][:, r]), who))
+    found, everyone = [], tuple(range(len(params.coefs)))
+    for s, users in enumerate(sets):
+        owner = users[0] if len(users) == 1 else users
+        owner = None if users == everyone and not s else owner  # one source has two such sets
+        for r in range(ranks[s]):
+            who = [[] for _ in everyone]
+            for i in users:
+                coef = params.coefs[i][:, columns_of(sets, ranks, i, s)]
+                who[i] = pick(members[i], coef[:, r])
+            found.append(FactorWords(owner, r, pick(terms, params.bases[s][:, r]), who))
     return found
 
 
-def describe_factors(params, terms, members=None, *, names=None, most=12):
+def describe_factors(params, terms, members=None, *, names=None, most=12, sharing=None):
     """The same as text: one line of terms and one of members per source, ``most`` of each.
 
     ``names``: a name per source.
+
+    >>> from jaxshared.base import Params
+    >>> one, none = np.ones((2, 1), bool), np.zeros((2, 0), bool)
+    >>> print(describe_factors(Params((one, none, none), (one, one)), ["moon", "god"]))
+    shared, factor 0: moon, god
+        source 0: 0, 1
+        source 1: 0, 1
     """
     names = [f"source {i}" for i in range(len(params.coefs))] if names is None else list(names)
     if len(names) != len(params.coefs):
         raise ValueError(f"names has {len(names)} names for {len(params.coefs)} sources.")
     lines = []
-    for factor in factors_in_words(params, terms, members):
-        owner = "shared" if factor.owner is None else f"specific to {names[factor.owner]}"
-        lines.append(f"{owner}, factor {factor.column}: {_some(factor.terms, most)}")
+    for factor in factors_in_words(params, terms, members, sharing=sharing):
+        lines.append(
+            f"{_whose(factor.owner, names)}, factor {factor.column}: {_some(factor.terms, most)}"
+        )
         lines += [
             f"    {name}: {_some(who, most)}" for name, who in zip(names, factor.members) if who
         ]
     return "\n".join(lines)
+
+
+def _whose(owner, names):
+    if owner is None:
+        return "shared"
+    if isinstance(owner, tuple):
+        return f"shared by {' and '.join(names[i] for i in owner)}"
+    return f"specific to {names[owner]}"
 
 
 def _labels(labels, size, name):

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import jax.numpy as jnp
 import numpy as np
 
+from jaxshared.boolean.model import BooleanModel
 from jaxshared.data.products import squared_norm
 from jaxshared.data.sources import as_sources
 
@@ -21,7 +22,8 @@ class Factors:
     ``labels`` names the rows and columns of the other fields: "shared 0", "news 3". ``bases`` holds
     the columns of every basis at norm one, by its name. ``energy`` is (components, sources): the
     share of a source's squared norm that a component explains. The shares of one source add up to
-    one minus its relative squared error; away from a stationary point single ones can be negative,
+    one minus its relative squared error (of Boolean factors: the share of its ones, less the wrong
+    cells, see :func:`jaxshared.boolean.shares`); away from a stationary point single ones can be negative,
     and they are NaN where no sources were given. ``coherence`` is (components, components): the
     cosines between basis columns, zero for a column of zeros. ``lost`` are the labels of components
     that explain nothing in any source.
@@ -105,12 +107,16 @@ def factors(model, result, sources=None, *, vocabulary=None, names=None, top=10)
             f"from each other and from 'shared'."
         )
     bases = {name: _unit(basis) for name, (_, basis, _) in zip(set_names, parts)}
+    if isinstance(model, BooleanModel) and sources is not None:  # factors unite, they do not add
+        energy = model.energy(params, sources)
+    else:
+        energy = _energy(parts, sources, len(names))
     labels = tuple(f"{name} {r}" for name, b in bases.items() for r in range(b.shape[1]))
     return Factors(
         labels=labels,
         bases=bases,
         terms=tuple(_top_terms(c, vocabulary, top) for b in bases.values() for c in b.T),
-        energy=_energy(parts, sources, len(names)),
+        energy=energy,
         coherence=_coherence(list(bases.values())),
         lost=tuple(label for label, gone in zip(labels, _lost(model, params)) if gone),
         source_names=names,

@@ -78,6 +78,7 @@ class Hidden(NamedTuple):
 
 def _unit_rows(matrix):
     matrix = jnp.asarray(matrix)
+    matrix = matrix.astype(jnp.promote_types(matrix.dtype, jnp.float32))  # also of Boolean coefs
     # scaled by the largest entry first: the square of a tiny coefficient would vanish
     largest = jnp.max(jnp.abs(matrix), axis=1, keepdims=True, initial=0)
     matrix = matrix / jnp.where(largest > 0, largest, 1)

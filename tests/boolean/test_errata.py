@@ -77,7 +77,7 @@ def test_a_rank_with_one_choice_or_none_takes_no_bits():
 def test_a_density_takes_log_n_bits_as_printed():
     for n in (1, 16, 150):
         counts = Counts((np.array([0]),), (np.array([0]),), (0,), (0,), (0,))
-        length = bits(counts, n, [n])
+        length = bits(counts, n, [n], ((0,),))
         assert length.bases == (pytest.approx(np.log2(n)),)
     assert np.log2(151) - np.log2(150) < 0.01
 

@@ -15,7 +15,13 @@ from jaxshared.boolean import (
     update_factors,
     weighted_error,
 )
-from jaxshared.boolean.asso import _first_on_device, _first_on_host, _first_sparse, cutoffs
+from jaxshared.boolean.asso import (
+    _first_on_device,
+    _first_on_host,
+    _first_sparse,
+    _signed,
+    cutoffs,
+)
 from jaxshared.boolean.flip import flip_all
 from tests.reference import boolean as brute
 
@@ -35,13 +41,14 @@ def test_cover_of_all_tiny_sources_on_host_and_device():
     cells = rng.integers(0, 4, (3, 3)).astype(np.float32)
     for source in brute.matrices(3, 3):
         covered = rng.random((3, 3)) < 0.3
-        cuts = [cutoffs(source.sum(1), 0.5, False)]
+        cuts = lambda support: [cutoffs(support, 0.5, False).astype(np.float32)]
         ones = np.ones((1, 1), np.float32)
+        signed, uneven = (_signed(source, weights, covered) for weights in (ones, cells))
         found = [
-            (ones, _first_on_host(source, source, ones, covered, cuts)),
-            (ones, _first_on_device(source, source, ones, covered, cuts)),
+            (ones, _first_on_host(source, signed, cuts)),
+            (ones, _first_on_device(source, signed, cuts)),
             (ones, _first_sparse(source, source, covered, cuts)),
-            (cells, _first_on_host(source, source, cells, covered, cuts)),
+            (cells, _first_on_host(source, uneven, cuts)),
         ]
         for weights, first in found:
             full = np.broadcast_to(weights, (3, 3))

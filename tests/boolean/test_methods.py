@@ -13,6 +13,7 @@ from jaxshared import boolean
 from jaxshared.base import Params, Status
 from jaxshared.boolean import JSBMF, Factors, planted
 from jaxshared.boolean.joint import METHODS, regroup, solve_joint
+from jaxshared.boolean.pattern import joint_pattern, paper_sets
 from jaxshared.boolean.product import joint_reconstruct
 
 # The package's name ``asso`` is the function, which hides the module of the same name.
@@ -79,7 +80,7 @@ def test_regrouping_moves_a_factor_to_the_only_source_that_uses_it():
     x = np.ones((2, 2), bool)
     one = np.ones((2, 1), bool)
     params = Params((one, one[:, :0], one[:, :0]), (one, ~one))
-    grouped = regroup(params, (x, x))
+    grouped = regroup(params, (x, x), paper_sets(2))
     assert [z.shape[1] for z in grouped.bases] == [0, 1, 0]
     assert grouped.coefs[0].all() and grouped.coefs[1].shape == (2, 0)
 
@@ -98,8 +99,9 @@ def test_several_thresholds_keep_the_best(key):
     wrong = lambda f: int((np.asarray(boolean.boolean_product(*f)) != source).sum())
     each = [wrong(boolean.asso(source, 6, threshold=t)) for t in THRESHOLDS]
     assert wrong(boolean.asso(source, 6, threshold=THRESHOLDS)) == min(each)
-    joint = [solve_joint("shared_asso", (source, source), 3, (2, 2), None, t) for t in THRESHOLDS]
-    best = solve_joint("shared_asso", (source, source), 3, (2, 2), None, THRESHOLDS)
+    pattern = joint_pattern(3, (2, 2))
+    joint = [solve_joint("shared_asso", (source, source), pattern, None, t) for t in THRESHOLDS]
+    best = solve_joint("shared_asso", (source, source), pattern, None, THRESHOLDS)
     assert best.history[-1] == min(s.history[-1] for s in joint)
 
 
@@ -124,11 +126,11 @@ def test_a_confidence_equal_to_the_threshold_is_in_unless_strict():
 
 
 def test_planted_data_is_recovered_to_the_noise_level():
-    ratios = []
+    ratios, pattern = [], joint_pattern(10, (10, 10))
     for number in range(10):
         data = planted(jax.random.key(number))
         errors = [
-            solve_joint(method, data.sources, 10, (10, 10), None, (*THRESHOLDS, 0.55)).history[-1]
+            solve_joint(method, data.sources, pattern, None, (*THRESHOLDS, 0.55)).history[-1]
             for method in METHODS
         ]
         ratios.append(min(errors) / sum(data.flipped))

@@ -114,7 +114,7 @@ def test_bad_weights_are_named():
     hole[1] = np.nan
     with pytest.warns(UserWarning, match=r"1 feature without a seen entry \(first: 1\)"):
         js.missing(hole)
-    with pytest.raises(TypeError, match="js.missing"):
+    with pytest.raises(TypeError, match=r"js\.missing"):
         js.observed(x)
     twice = scipy.sparse.coo_array(([1.0, 2.0], ([0, 0], [1, 1])), shape=(2, 2))
     with pytest.raises(ValueError, match="stores an entry twice"):

@@ -1,0 +1,241 @@
+"""``sweep``: thresholds x weights x ranks x restarts of a Boolean model in one compiled program.
+
+Greedy start and flips of every lane run as one ``vmap``. Lanes of smaller rank are the largest
+pattern with its last columns absent. The program is compiled in double precision where candidates
+are compared, so that every lane equals the fit of its own model, bit for bit.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxshared.base import Status, whole_number
+from jaxshared.boolean import joint
+from jaxshared.boolean.flip import Flipped, flip
+from jaxshared.boolean.lanes import greedy_start
+from jaxshared.boolean.model import as_result
+from jaxshared.boolean.pattern import Factors, take_apart
+from jaxshared.boolean.product import as_boolean
+
+__all__ = ["BooleanSweep", "sweep"]
+
+# Scores and candidates of all lanes of a batch stay under this many bytes.
+BATCH_BYTES = 2**30
+
+
+@dataclasses.dataclass(frozen=True)
+class BooleanSweep:
+    """Results of all lanes: setting after setting, and within a setting restart after restart."""
+
+    models: tuple
+    settings: tuple
+    restarts: int
+    results: tuple
+
+    def __len__(self):
+        return len(self.results)
+
+    @property
+    def objective(self):
+        """(settings, restarts)."""
+        values = [float(result.objective) for result in self.results]
+        return np.array(values).reshape(len(self.settings), self.restarts)
+
+    def table(self):
+        """One plain dictionary per lane."""
+        return [
+            {
+                **self.settings[lane // self.restarts],
+                "restart": lane % self.restarts,
+                "objective": float(result.objective),
+                "num_steps": int(result.num_steps),
+                "violation": float(result.violation),
+                "status": Status(result.status).name,
+            }
+            for lane, result in enumerate(self.results)
+        ]
+
+    def lane(self, number):
+        """The Result of one lane."""
+        return self.results[number]
+
+    def best(self, **where):
+        """The Result with the lowest objective among the settings that agree with ``where``.
+
+        Objectives under different weights are different quantities: name the setting.
+        """
+        return self.lane(self.best_lane(**where))
+
+    def best_lane(self, **where):
+        """The number of that lane."""
+        unknown = set(where) - set(self.settings[0])
+        if unknown:
+            raise ValueError(f"{sorted(unknown)} not swept: the axes are {list(self.settings[0])}.")
+        fits = [all(s[name] == value for name, value in where.items()) for s in self.settings]
+        if not any(fits):
+            raise ValueError(f"no lane has {where}: see .settings.")
+        score = np.where(np.array(fits)[:, None], self.objective, np.inf)
+        return int(np.argmin(score))
+
+
+def sweep(model, sources, *, key=None, restarts=1, max_steps=100, points=None, hyper=None, **axes):
+    """Fits for the product of ``axes`` and ``restarts``, compiled once, as :class:`BooleanSweep`.
+
+    An axis is a hyper-parameter (``threshold=[0.4, 0.5]``, ``weights=[None, "balanced"]``) or the
+    ranks of the model (``shared=range(5)``, ``specific=[(1, 1), (2, 2)]``) with the values to try.
+    ``points`` is a list of such settings instead of a product, ``hyper`` changes for all lanes. A
+    setting without a threshold tries those of the model and keeps the best. Restart 0 of a setting
+    equals ``fit`` of its model; a further one leaves out random candidates, drawn by ``key``.
+
+    >>> from jaxshared.boolean import JSBMF
+    >>> x = np.kron(np.eye(2, dtype=bool), np.ones((3, 4), bool))
+    >>> grid = sweep(JSBMF(1, (0, 0), "shared_asso"), (x, x), shared=[1, 2], threshold=[0.5, 1.0])
+    >>> grid.objective.ravel().tolist()
+    [576.0, 576.0, 0.0, 0.0]
+    """
+    sources = as_boolean(sources)
+    restarts = whole_number(restarts, "restarts")
+    max_steps = whole_number(max_steps, "max_steps", 0)
+    key = jax.random.key(0) if key is None else key
+    settings = _settings(axes, points)
+    names = {field.name for field in dataclasses.fields(model)}
+    models = [model.replace(**{k: v for k, v in s.items() if k in names}) for s in settings]
+    _check_alike(models)
+    changes = [{k: v for k, v in s.items() if k not in names} for s in settings]
+    hypers = [each.hyper(sources, **{**(hyper or {}), **c}) for each, c in zip(models, changes)]
+    lanes = [
+        (s, restart, threshold)
+        for s in range(len(settings))
+        for restart in range(restarts)
+        for threshold in hypers[s].threshold
+    ]
+    most = np.max([each.ranks for each in models], axis=0)
+    pattern = tuple((members, int(rank)) for members, rank in zip(model.sets, most))
+    ends = _run(models, pattern, hypers, sources, lanes, key, max_steps)
+    results = []
+    for (s, _), group in itertools.groupby(zip(lanes, ends), key=lambda pair: pair[0][:2]):
+        # As solve_joint: the first of equally good thresholds.
+        (_, _, threshold), end = min(group, key=lambda pair: float(_last(pair[1])))
+        results.append(_result(models[s], pattern, end, threshold, sources))
+    return BooleanSweep(tuple(models), tuple(settings), restarts, tuple(results))
+
+
+def _settings(axes, points):
+    if points is not None:
+        if axes or not points or any(set(point) != set(points[0]) for point in points):
+            raise ValueError("pass axes, or a non-empty list of points with the same names.")
+        return [dict(point) for point in points]
+    axes = {name: list(values) for name, values in axes.items()}
+    empty = [name for name, values in axes.items() if not values]
+    if empty:
+        raise ValueError(f"axis {empty[0]} has no values.")
+    return [dict(zip(axes, values)) for values in itertools.product(*axes.values())]
+
+
+def _check_alike(models):
+    """Lanes may differ in ranks alone: who shares what, and the method, are the same for all."""
+    first = models[0]
+    for each in models:
+        if (each.sets, each.method, each.options) != (first.sets, first.method, first.options):
+            raise ValueError(f"cannot sweep {each} and {first} together: only ranks may differ.")
+
+
+def _run(models, pattern, hypers, sources, lanes, key, max_steps):
+    """:class:`Flipped` and users of every lane, on the host."""
+    first, sizes = models[0], tuple(x.shape[1] for x in sources)
+    tiles = _tiles(first, pattern, hypers, sources)
+    size = min(_batch_size(first, sources), len(lanes))
+    ends = []
+    each = first.options.get("candidates") != "joint"
+    run = functools.partial(_lanes, first.method, pattern, sizes, max_steps, each)
+    with jax.enable_x64(True):
+        for begin in range(0, len(lanes), size):
+            # The last batch is filled up, so that no second shape is compiled.
+            batch = [lanes[min(at, len(lanes) - 1)] for at in range(begin, begin + size)]
+            numbers, restarts, thresholds = map(np.array, zip(*batch))
+            found = run(
+                np.concatenate(sources, axis=1),
+                key,
+                thresholds,
+                np.array([hypers[s].weights for s in numbers]),
+                np.array([models[s].ranks for s in numbers]),
+                restarts,
+                {s: tuple(z[numbers] for z in factors) for s, factors in tiles.items()},
+            )
+            found = jax.tree.map(np.asarray, found)
+            ends += [jax.tree.map(lambda z, at=at: z[at], found) for at in range(size)]
+    return ends[: len(lanes)]
+
+
+def _tiles(model, pattern, hypers, sources):
+    """For "dominated", the factors without zeros of each set, stacked over the settings."""
+    if model.method != "dominated":
+        return {}
+    by_weights = {}
+    for hyper in hypers:
+        name = tuple(hyper.weights.tolist())
+        if name not in by_weights:
+            found = joint.given_tiles(sources, pattern, hyper.weights, **model.options)
+            by_weights[name] = {s: tuple(f) for s, f in found.items()}
+    each = [by_weights[tuple(hyper.weights.tolist())] for hyper in hypers]
+    return jax.tree.map(lambda *z: np.stack(z), *each)
+
+
+def _batch_size(model, sources):
+    features, samples = len(sources[0]), sum(x.shape[1] for x in sources)
+    wide = features * (1 + len(sources)) if model.method == "concat_asso" else features
+    return max(1, BATCH_BYTES // (8 * wide * (features + 2 * samples)))
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1, 2, 3, 4))
+def _lanes(
+    method,
+    pattern,
+    sizes,
+    max_steps,
+    each,
+    joined,
+    key,
+    threshold,
+    weights,
+    ranks,
+    restart,
+    tiles,
+):
+    def lane(threshold, weights, ranks, restart, tiles):
+        start = greedy_start(
+            *(method, pattern, sizes, joined, threshold, weights, ranks, key, restart),
+            *(tiles, each),
+        )
+        return flip(*start, joined, weights, sizes, max_steps), start[2]
+
+    return jax.vmap(lane)(threshold, weights, ranks, restart, tiles)
+
+
+def _last(end):
+    flipped, _ = end
+    return flipped.history[int(flipped.num_steps)]
+
+
+def _result(model, pattern, end, threshold, sources):
+    """The Result of one lane, with the factors of its own, unpadded model."""
+    flipped, users = Flipped(*end[0]), end[1]
+    factors, sizes = Factors(flipped.basis, flipped.coef), [x.shape[1] for x in sources]
+    if model.method == "concat_asso":
+        alive = factors.basis.any(0) & users.any(1)
+        factors = Factors(*(z[:, alive] for z in factors))
+        params = joint.split_factors(factors, sources, model.sets)
+    else:
+        starts = np.cumsum([0, *(width for _, width in pattern)])
+        keep = np.concatenate([start + np.arange(r) for start, r in zip(starts, model.ranks)])
+        factors = Factors(*(z[:, keep] for z in factors))
+        params = take_apart(factors, model.sets, model.ranks, sizes)
+    steps = int(flipped.num_steps)
+    history = jnp.asarray(flipped.history[: steps + 1])
+    return as_result(joint.Solution(params, history, steps, bool(flipped.stable), threshold))
