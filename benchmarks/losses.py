@@ -1,0 +1,195 @@
+"""Other losses and entry weights: KL and beta against scikit-learn, missing entries against its peers.
+
+``JAXSHARED_CMFREC`` is a Python with cmfrec, ``tensorly`` is used where it is installed.
+"""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import scipy.sparse
+from sklearn.decomposition import NMF as Peer
+
+import jaxshared as js
+from benchmarks import Row, best_of, compiled, peak_mib, show
+
+KEY = jax.random.key(0)
+
+
+def counts(features=3740, samples=14113, per_sample=8, rank=20):
+    """Poisson counts of low rank, about ``per_sample`` of them per sample."""
+    rng = np.random.default_rng(0)
+    means = rng.gamma(0.1, size=(features, rank)) @ rng.gamma(0.1, size=(rank, samples))
+    means *= per_sample * samples / means.sum()
+    return scipy.sparse.csr_array(rng.poisson(means).astype(np.float32))
+
+
+def divergence(name, data, rank, loss, beta, steps=50):
+    """Time to the divergence that scikit-learn's multiplicative rule has after ``steps``."""
+    model = js.NMF(rank, loss=loss)
+    sources = js.as_sources(data)
+    hyper, params = model.hyper(sources), model.init(KEY, sources)
+    start = (np.array(params.bases[0]), np.array(params.coefs[0]).T.copy())
+    peer = Peer(rank, init="custom", solver="mu", beta_loss=beta, max_iter=steps, tol=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        begun = time.perf_counter()
+        basis = peer.fit_transform(data, W=start[0], H=start[1])
+        theirs = time.perf_counter() - begun
+    at = js.Params((jnp.asarray(basis),), (jnp.asarray(peer.components_.T),))
+    target = float(model.objective(at, sources, hyper))
+    for solver in (js.Multiplicative(), js.Accelerated()):
+        needed = steps_to(model, params, sources, hyper, solver, target, 2 * steps)
+        if needed is None:
+            yield Row(
+                name, type(solver).__name__, np.nan, "scikit-learn mu", theirs, note="not reached"
+            )
+            continue
+        run = lambda p, solver=solver, needed=needed: (
+            js.solve(model, p, sources, hyper, solver=solver, max_steps=needed, tol=None).objective
+        )
+        program, seconds = compiled(run, params)
+        ours = best_of(lambda program=program: program(params))
+        note = f"{needed} steps to {target:.5f}, theirs {steps}"
+        kind = type(solver).__name__
+        yield Row(name, kind, ours, "scikit-learn mu", theirs, seconds, peak_mib(), note)
+
+
+def steps_to(model, params, sources, hyper, solver, target, most):
+    """The first step at which the objective is no longer above ``target``."""
+    result = js.solve(
+        model, params, sources, hyper, solver=solver, max_steps=most, tol=None, check_every=1
+    )
+    below = np.flatnonzero(np.asarray(result.history) <= target * (1 + 1e-6))
+    return int(below[0]) if below.size else None
+
+
+def missing_entries(features=500, samples=800, rank=10, hidden=0.3):
+    """Error on hidden entries of a planted problem, in units of the noise."""
+    rng = np.random.default_rng(0)
+    clean = rng.gamma(0.5, size=(features, rank)) @ rng.gamma(0.5, size=(rank, samples))
+    x = np.maximum(clean + 0.1 * clean.mean() * rng.standard_normal(clean.shape), 0)
+    hide = rng.random(x.shape) < hidden
+    floor = np.sqrt(np.mean((clean - x)[hide] ** 2))
+    source, model = js.missing(np.where(hide, np.nan, x)), js.NMF(rank)
+
+    def error(fitted):
+        return np.sqrt(np.mean((np.asarray(fitted) - x)[hide] ** 2)) / floor
+
+    options = dict(key=KEY, max_steps=1000, tol=1e-6)
+    js.fit(model, source, **options)
+    begun = time.perf_counter()
+    result = js.fit(model, source, **options)
+    ours = time.perf_counter() - begun
+    note = f"hidden error {error(model.reconstruct(result.params)[0]):.3f} of the noise"
+    name = f"missing {features} x {samples}, {hidden:.0%} hidden"
+    for peer in (tensorly_mask, cmfrec_missing):
+        found = peer(np.where(hide, np.nan, x), rank)
+        if found is None:
+            yield Row(name, "default", ours, peer.__name__, note=f"{note}; peer not installed")
+        else:
+            fitted, seconds = found
+            yield Row(
+                name,
+                "default",
+                ours,
+                peer.__name__,
+                seconds,
+                note=f"{note}; peer {error(fitted):.3f}",
+            )
+
+
+def tensorly_mask(x, rank):
+    """tensorly's non-negative CP with a mask, 1000 iterations."""
+    try:
+        import tensorly
+        from tensorly.decomposition import non_negative_parafac
+    except ImportError:
+        return None
+    seen = ~np.isnan(x)
+    begun = time.perf_counter()
+    factors = non_negative_parafac(
+        tensorly.tensor(np.where(seen, x, 0)),
+        rank,
+        n_iter_max=1000,
+        mask=tensorly.tensor(seen),
+        tol=1e-6,
+    )
+    seconds = time.perf_counter() - begun
+    return tensorly.cp_to_tensor(factors), seconds
+
+
+def cmfrec_missing(x, rank):
+    """cmfrec's non-negative factorisation with missing as unknown, in a process of its own."""
+    python = os.environ.get("JAXSHARED_CMFREC")
+    if python is None:
+        return None
+    code = (
+        "import sys, time, numpy as np; from cmfrec import CMF\n"
+        "x = np.load(sys.argv[1]).astype(float); rank = int(sys.argv[3])\n"
+        "m = CMF(k=rank, nonneg=True, user_bias=False, item_bias=False, center=False, lambda_=1e-6,"
+        " niter=50, use_cg=False, verbose=False, precompute_for_predictions=False)\n"
+        "t = time.perf_counter(); m.fit(x); t = time.perf_counter() - t\n"
+        "np.savez(sys.argv[2], fitted=m.A_ @ m.B_.T, seconds=t)\n"
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        given, found = (pathlib.Path(folder) / name for name in ("x.npy", "out.npz"))
+        np.save(given, x)
+        subprocess.run([python, "-c", code, str(given), str(found), str(rank)], check=True)
+        with np.load(found) as out:
+            return out["fitted"], float(out["seconds"])
+
+
+def ratings(entries=1_000_000, users=20_000, items=10_000, rank=20):
+    """Seen entries only: one step of each solver, and the memory of it."""
+    rng = np.random.default_rng(0)
+    keys = np.unique(rng.integers(0, users * items, entries))
+    values = rng.integers(1, 6, len(keys)).astype(np.float32)
+    at = (keys // items, keys % items)
+    source = js.observed(scipy.sparse.coo_array((values, at), shape=(users, items)))
+    model = js.NMF(rank)
+    params, hyper = model.init(KEY, (source,)), model.hyper((source,))
+    for solver in (js.Multiplicative(), js.HALS(), js.Accelerated()):
+        run = lambda p, solver=solver: (
+            js.solve(model, p, (source,), hyper, solver=solver, max_steps=20, tol=None).objective
+        )
+        program, seconds = compiled(run, params)
+        each = best_of(lambda program=program: program(params), 2) / 20
+        value = float(program(params))
+        note = f"per step; objective {value:.4f} after 20"
+        yield Row(
+            f"{len(keys)} ratings, rank {rank}",
+            type(solver).__name__,
+            each,
+            compile_seconds=seconds,
+            peak_mib=peak_mib(),
+            note=note,
+        )
+
+
+def main(names):
+    """All of it, or the parts that are named."""
+    dense = np.random.default_rng(1).gamma(1.0, size=(500, 800)).astype(np.float32) + 0.1
+    parts = {
+        "kl": lambda: divergence("KL sparse 3740 x 14113 rank 56", counts(), 56, "kl", 1.0),
+        "beta": lambda: divergence(
+            "beta 0.5 dense 500 x 800 rank 20", dense, 20, js.Beta(0.5), 0.5
+        ),
+        "is": lambda: divergence("Itakura-Saito 500 x 800 rank 20", dense, 20, js.Beta(0), 0.0),
+        "missing": missing_entries,
+        "ratings": ratings,
+    }
+    show(row for name in names or parts for row in parts[name]())
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
