@@ -54,11 +54,11 @@ def divergence(name, data, rank, loss, beta, steps=50):
                 name, type(solver).__name__, np.nan, "scikit-learn mu", theirs, note="not reached"
             )
             continue
-        run = lambda p, solver=solver, needed=needed: (
-            js.solve(model, p, sources, hyper, solver=solver, max_steps=needed, tol=None).objective
+        run = lambda *given, solver=solver, needed=needed: (
+            js.solve(model, *given, solver=solver, max_steps=needed, tol=None).objective
         )
-        program, seconds = compiled(run, params)
-        ours = best_of(lambda program=program: program(params))
+        program, seconds = compiled(run, params, sources, hyper)
+        ours = best_of(lambda program=program: program(params, sources, hyper))
         note = f"{needed} steps to {target:.5f}, theirs {steps}"
         kind = type(solver).__name__
         yield Row(name, kind, ours, "scikit-learn mu", theirs, seconds, peak_mib(), note)
@@ -159,12 +159,12 @@ def ratings(entries=1_000_000, users=20_000, items=10_000, rank=20):
     model = js.NMF(rank)
     params, hyper = model.init(KEY, (source,)), model.hyper((source,))
     for solver in (js.Multiplicative(), js.HALS(), js.Accelerated()):
-        run = lambda p, solver=solver: (
-            js.solve(model, p, (source,), hyper, solver=solver, max_steps=20, tol=None).objective
+        run = lambda *given, solver=solver: (
+            js.solve(model, *given, solver=solver, max_steps=20, tol=None).objective
         )
-        program, seconds = compiled(run, params)
-        each = best_of(lambda program=program: program(params), 2) / 20
-        value = float(program(params))
+        program, seconds = compiled(run, params, (source,), hyper)
+        each = best_of(lambda program=program: program(params, (source,), hyper), 2) / 20
+        value = float(program(params, (source,), hyper))
         note = f"per step; objective {value:.4f} after 20"
         yield Row(
             f"{len(keys)} ratings, rank {rank}",
