@@ -83,8 +83,9 @@ class Params(NamedTuple):
 class Result(NamedTuple):
     """What a fit ends with.
 
-    ``history`` holds the objective at the start and at every check after it. ``violation`` is the
-    scale-free KKT residual of :func:`jaxshared.solvers.violation`: zero exactly at a stationary point.
+    ``history`` holds the objective at the start and at every check after it, ``steps`` the step that
+    each of them belongs to. ``violation`` is the scale-free KKT residual of
+    :func:`jaxshared.solvers.violation`: zero exactly at a stationary point.
     """
 
     params: Any
@@ -93,6 +94,7 @@ class Result(NamedTuple):
     num_steps: jax.Array
     status: jax.Array
     violation: jax.Array
+    steps: jax.Array | None = None
 
 
 class Info(NamedTuple):

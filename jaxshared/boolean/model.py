@@ -119,6 +119,7 @@ class JSBMF(Model):
             num_steps=jnp.int32(found.num_steps),
             status=Status.CONVERGED if found.stable else Status.MAX_STEPS,
             violation=jnp.asarray(last / max(float(history[0]), 1.0), jnp.float32),
+            steps=jnp.arange(history.size),
         )
 
     def search(self, sources, **options):
