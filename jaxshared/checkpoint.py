@@ -62,7 +62,8 @@ class Checkpoint:
             return None
         advice = "remove it to start afresh, or name another file"
         try:
-            with np.load(self.path, allow_pickle=False) as file:
+            # opened here: np.load leaves a damaged file open
+            with open(self.path, "rb") as raw, np.load(raw, allow_pickle=False) as file:
                 facts = json.loads(str(file["facts"]))
                 arrays = {
                     name: [file[f"{name}-{number}"] for number in range(count)]
