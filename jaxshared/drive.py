@@ -25,7 +25,9 @@ __all__ = ["Batch", "Drive"]
 # Long enough that the host does not slow the device, short enough for a smooth progress bar.
 CHUNK_SECONDS = 0.3
 # Multiplications that take about as long as compiling a program for fewer lanes.
-PROGRAM = 5e10
+PROGRAM = 1e11
+# A restart is given up when it stays above the best even with this share of its last gain on top.
+GAIN = 0.25
 
 
 class Batch(NamedTuple):
@@ -249,9 +251,9 @@ def next_race(done):
 
 
 def losers(history, check, lowest):
-    """Lanes that are still above ``lowest`` after winning once more what the last half has won.
+    """Lanes that stay above ``lowest`` after winning a GAIN of what the last half of their steps won.
 
-    Gains shrink as a fit goes on, so that from step s on a lane rarely wins more than it did from s / 2
+    Gains shrink as a fit goes on: from step s on a lane seldom wins a quarter of what it did from s / 2
     to s. ``lowest`` is the lowest objective among the restarts of the lane's setting.
 
     >>> history = np.array([[9.0, 5, 4], [9, 8, 7]])
@@ -259,7 +261,7 @@ def losers(history, check, lowest):
     array([False,  True])
     """
     now, before = history[:, check], history[:, check // 2]
-    return now - np.maximum(before - now, 0) > lowest
+    return now - GAIN * np.maximum(before - now, 0) > lowest
 
 
 def lane_work(model, sources):

@@ -20,13 +20,17 @@ import numpy as np
 
 from jaxshared.base import Model, Result, Status, check_gradient, whole_number
 from jaxshared.checkpoint import kept_at
-from jaxshared.drive import PROGRAM, Batch, Drive, lane_work
+from jaxshared.cover import active, check_fits, covering, rank_groups, widened
+from jaxshared.drive import Batch, Drive
 from jaxshared.fit import checked_solver, warn_of_lost
 from jaxshared.lanes import begin_lanes, lanes_in_budget, pick_lane, restart_keys, starts
 from jaxshared.lost import lost_components
 from jaxshared.problem import Problem, check_key
 
 __all__ = ["Sweep", "sweep"]
+
+# Most fits have ended by then: what a group of ranks is expected to cost rests on it.
+LIKELY_STEPS = 200
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,7 +75,7 @@ class Sweep:
         params = self.results.params
         if not hasattr(params, "bases"):
             return np.zeros(len(self), int)
-        absent = [np.sum(~_active(self.padded, each)) for each in self.models]
+        absent = [np.sum(~active(self.padded, each)) for each in self.models]
         lanes = [jax.tree.map(operator.itemgetter(at), params) for at in range(len(self))]
         gone = [len(lost_components(self.padded, lane)) for lane in lanes]
         return np.array(gone) - np.repeat(absent, self.restarts)
@@ -79,9 +83,9 @@ class Sweep:
     def lane(self, number):
         """The Result of one lane, with the factors of its own, unpadded model."""
         own = jax.tree.map(operator.itemgetter(number), self.results.params)
-        active = _active(self.padded, self.models[number // self.restarts])
+        present = active(self.padded, self.models[number // self.restarts])
         params = jax.tree.map(
-            lambda z, columns: jnp.asarray(z if columns is None else z[:, active[columns]]),
+            lambda z, columns: jnp.asarray(z if columns is None else z[:, present[columns]]),
             own,
             self.padded.components(own),
             is_leaf=lambda leaf: leaf is None,
@@ -161,9 +165,9 @@ def sweep(
         hyper = hyper._asdict()
     problem = Problem.of(model, sources, {**(hyper or {}), **changes[0]})
     hypers = _hypers(problem, hyper or {}, changes)
-    padded = functools.reduce(_covering, models)
+    padded = functools.reduce(covering, models)
     for each in models:
-        _check_fits(each, padded)
+        check_fits(each, padded)
     if isinstance(init, str) and init != "random" and len({each.ranks for each in models}) > 1:
         raise ValueError(
             f"init={init!r} depends on the rank, so lanes of other ranks would not equal their fits: "
@@ -173,10 +177,10 @@ def sweep(
     start = functools.partial(_start, sources, keys, init, solver, max_steps)
     together = [range(len(settings))]
     if isinstance(init, str) and not padded.frozen:  # given factors, frozen columns: one shape
-        together = _groups(models, restarts * max_steps, sources)
+        together = rank_groups(models, restarts * min(max_steps, LIKELY_STEPS), sources)
     batches, places = [], []
     for group in together:
-        cover = functools.reduce(_covering, [models[s] for s in group])
+        cover = functools.reduce(covering, [models[s] for s in group])
         lanes = np.array([(s, r) for s in group for r in range(restarts)])
         size = batch_size or lanes_in_budget(cover, sources)
         for part in (lanes[at : at + size] for at in range(0, len(lanes), size)):
@@ -194,7 +198,7 @@ def sweep(
         checkpoint=kept_at(checkpoint, "sweep", *parts, restarts, batch_size),
     )
     found = [
-        None if results is None else _widened(padded, sources, batch.model, jax.device_get(results))
+        None if results is None else widened(padded, sources, batch.model, jax.device_get(results))
         for batch, results in zip(batches, drive.run())
     ]
     results = _in_order(found, places, len(settings) * restarts)
@@ -214,49 +218,6 @@ def _batch(start, model, models, hypers, lanes):
     hyper, stacked = _stack([hypers[s] for s, _ in lanes])
     begin = functools.partial(start, model, hyper, stacked, lanes[:, 1], ranks)
     return Batch(model, hyper, stacked, lanes[:, 0], begin)
-
-
-def _groups(models, lane_steps, sources):
-    """Settings that share a program: contiguous runs of them, by size, of the least total cost.
-
-    The cost of a run is that of compiling a program and of all its lanes at the rank that covers them.
-    """
-    order = sorted(range(len(models)), key=lambda s: (sum(models[s].ranks), s))
-    best = [(0.0, ())]
-    for end in range(1, len(order) + 1):
-        options, cover = [], models[order[end - 1]]
-        for begin in range(end - 1, -1, -1):
-            cover = _covering(cover, models[order[begin]])
-            work = (end - begin) * lane_steps * lane_work(cover, sources)
-            options.append((best[begin][0] + PROGRAM + work, begin))
-        cost, begin = min(options)
-        best.append((cost, (*best[begin][1], sorted(order[begin:end]))))
-    return best[-1][1]
-
-
-def _active(padded, model):
-    """Which components of the padded model are those of ``model``; on the host, without a program."""
-    below = [np.arange(full) < rank for full, rank in zip(padded.ranks, model.ranks, strict=True)]
-    return np.concatenate([*below, np.zeros(0, bool)])
-
-
-def _widened(padded, sources, model, results):
-    """Results of a batch with the absent components of the model that covers all batches."""
-    if model == padded:
-        return results
-    wide = jax.eval_shape(lambda key: padded.init(key, sources), jax.random.key(0))
-    active = _active(padded, model)
-
-    def put(columns, z):
-        if columns is None:
-            return z
-        out = np.zeros((*z.shape[:2], len(columns)), z.dtype)
-        out[:, :, active[columns]] = z
-        return out
-
-    places = padded.components(wide)
-    params = jax.tree.map(put, places, results.params, is_leaf=lambda leaf: leaf is None)
-    return results._replace(params=params)
 
 
 def _settings(axes, points):
@@ -324,37 +285,3 @@ def _stack(hypers):
         out.append(leaves[0] if same else jnp.asarray(np.stack([np.asarray(z) for z in leaves])))
         stacked.append(not same)
     return tree.unflatten(out), tuple(stacked) if any(stacked) else None
-
-
-def _covering(a, b):
-    """The smallest model that both fit into."""
-    changes = {}
-    for field in dataclasses.fields(a):
-        one, other = getattr(a, field.name), getattr(b, field.name)
-        if field.kw_only and one != other:  # loss, penalties, frozen: no ranks
-            raise ValueError(
-                f"cannot sweep over {field.name}: only ranks may differ between lanes."
-            )
-        changes[field.name] = _maximum(one, other)
-    return a.replace(**changes)
-
-
-def _check_fits(model, padded):
-    """Lanes may differ in ranks alone: who shares what, and how, is the same for all of them."""
-    same = len(model.ranks) == len(padded.ranks)
-    if hasattr(padded, "sharing"):
-        same &= [s for s, _ in model.sharing] == [s for s, _ in padded.sharing]
-    elif hasattr(padded, "rank"):
-        same &= model.replace(rank=padded.rank) == padded
-    if not same:
-        raise ValueError(f"cannot sweep {model} and {padded} together: only ranks may differ.")
-
-
-def _maximum(a, b):
-    if a == b:
-        return a
-    if isinstance(a, tuple) and isinstance(b, tuple) and len(a) == len(b):
-        return tuple(_maximum(x, y) for x, y in zip(a, b))
-    if isinstance(a, int) and isinstance(b, int) and not isinstance(a, bool):
-        return max(a, b)
-    raise ValueError(f"cannot sweep over {a!r} and {b!r}: only ranks may differ between lanes.")

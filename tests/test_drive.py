@@ -1,6 +1,5 @@
 """The one host loop: lanes that leave, races, Ctrl-C, and checkpoints that survive a kill."""
 
-import importlib
 import pathlib
 import subprocess
 import sys
@@ -13,6 +12,7 @@ import pytest
 
 import jaxshared as js
 from jaxshared import checkpoint as checkpoints
+from jaxshared import cover as covers
 from jaxshared import drive as drives
 from jaxshared.problem import Problem
 from tests.conftest import planted
@@ -48,7 +48,7 @@ def test_the_history_names_its_steps():
 def cheap_programs(monkeypatch):
     """Every lane that can leave does, and every group of ranks that is cheaper is made."""
     monkeypatch.setattr(drives, "PROGRAM", 0.0)
-    monkeypatch.setattr(importlib.import_module("jaxshared.sweep"), "PROGRAM", 0.0)
+    monkeypatch.setattr(covers, "PROGRAM", 0.0)
 
 
 def test_lanes_that_leave_end_as_if_they_had_stayed(cheap_programs, monkeypatch, x64):
@@ -96,14 +96,16 @@ def test_restarts_over_the_budget_run_in_batches(monkeypatch):
 
 
 def test_a_raced_restart_stops_only_when_its_last_gain_would_not_be_enough():
-    history = np.array([[9.0, 5.0, 4.0], [9.0, 6.0, 5.1], [9.0, 6.0, 4.9]])
+    history = np.array([[9.0, 5.0, 4.0], [9.0, 6.0, 4.6], [9.0, 6.0, 4.3]])
     assert drives.losers(history, 2, np.full(3, 4.0)).tolist() == [False, True, False]
     x = planted(1, 40, 50, 6).astype(np.float32)
     options = dict(key=KEY, restarts=8, max_steps=400, rank=[6])
     raced, full = (js.sweep(js.NMF(6), x, race=race, **options) for race in (True, False))
     stopped = [row for row in raced.table() if row["status"] == "INTERRUPTED"]
     assert stopped and all(row["num_steps"] in (20, 40, 80, 160, 320) for row in stopped)
-    assert raced.best_lane() == full.best_lane()
+    assert sum(row["num_steps"] for row in raced.table()) < sum(
+        r["num_steps"] for r in full.table()
+    )
     assert float(raced.best().objective) == pytest.approx(float(full.best().objective), rel=1e-3)
 
 
