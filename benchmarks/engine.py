@@ -220,74 +220,6 @@ def lanes():
         yield Row(**common, peer="32 compiled fits in a row", peer_seconds=apart)
 
 
-def ranks():
-    """15 shared ranks of a JSNMF on 2000 x (1500, 1500), first call: one sweep, and fits in a row."""
-    rng = np.random.default_rng(0)
-    pair = dense_source(rng, 2000, 1500, 20), dense_source(rng, 2000, 1500, 20)
-    shared = sorted({round(k) for k in np.linspace(0, 20, 15)})
-    points = [{"shared": k, "specific": (20 - k, 20 - k)} for k in shared]
-    options = dict(key=jax.random.key(0), max_steps=200)
-    seconds, found = [], []
-    for run in (
-        lambda: js.sweep(js.JSNMF(1, (1, 1)), pair, points=points, **options).objective[:, 0],
-        lambda: [float(js.fit(js.JSNMF(**point), pair, **options).objective) for point in points],
-    ):
-        begun = time.perf_counter()
-        found.append(np.asarray(run()))
-        seconds.append(time.perf_counter() - begun)
-    yield Row(
-        workload=f"{len(points)} JSNMF 2000 x (1500, 1500), first call",
-        ours="one sweep",
-        seconds=seconds[0],
-        peer="fits in a row",
-        peer_seconds=seconds[1],
-        peak_mib=peak_mib(),
-        note=f"objectives apart by {np.max(np.abs(found[0] / found[1] - 1)):.1e} at most",
-    )
-
-
-def races():
-    """Raced restarts against all of them: steps saved, how often another one wins, and by how much."""
-    from jaxshared.drive import next_race
-
-    def source(kind, seed):
-        rng, rank = np.random.default_rng(seed), 8
-        if kind == "counts":
-            mean = 2 * rng.gamma(0.2, size=(60, rank)) @ rng.gamma(0.2, size=(rank, 90))
-            return rng.poisson(mean).astype(np.float32)
-        x = rng.gamma(0.5, size=(60, rank)) @ rng.gamma(0.5, size=(rank, 90))
-        x = x + 0.2 * x.mean() * rng.random(x.shape)
-        return (x if kind == "planted" else rng.random((60, 90)) ** 3).astype(np.float32)
-
-    for kind in ("planted", "counts", "noise"):
-        steps, other, worse, seconds = [0, 0], 0, [], [0.0, 0.0]
-        for seed in range(12):
-            best = []
-            for number, race in enumerate((False, True)):
-                begun = time.perf_counter()
-                options = dict(key=jax.random.key(seed), rank=[4, 8], restarts=10, race=race)
-                grid = js.sweep(js.NMF(8), source(kind, seed), **options)
-                seconds[number] += time.perf_counter() - begun
-                steps[number] += sum(row["num_steps"] for row in grid.table())
-                best.append(
-                    [
-                        (grid.best_lane(rank=r), grid.objective[i].min())
-                        for i, r in enumerate((4, 8))
-                    ]
-                )
-            other += sum(a[0] != b[0] for a, b in zip(*best))
-            worse += [b[1] / a[1] - 1 for a, b in zip(*best)]
-        yield Row(
-            workload=f"10 restarts of NMF 60 x 90, {kind}",
-            ours=f"raced from step {next_race(0)}",
-            seconds=seconds[1],
-            peer="all to their end",
-            peer_seconds=seconds[0],
-            note=f"{steps[1] / steps[0]:.0%} of the steps; another one wins in {other} of {len(worse)}, "
-            f"its objective at most {max(worse):+.1e} above",
-        )
-
-
 def large():
     """One step on a sparse source whose dense form would take 40 GB."""
     rng = np.random.default_rng(0)
@@ -338,7 +270,7 @@ def growth():
         )
 
 
-WORKLOADS = {f.__name__: f for f in (dense, sparse, zipf, lanes, ranks, races, large, growth)}
+WORKLOADS = {f.__name__: f for f in (dense, sparse, zipf, lanes, large, growth)}
 
 if __name__ == "__main__":
     names = sys.argv[1:]
