@@ -83,8 +83,9 @@ class Params(NamedTuple):
 class Result(NamedTuple):
     """What a fit ends with.
 
-    ``history`` holds the objective at the start and at every check after it. ``violation`` is the
-    scale-free KKT residual of :func:`jaxshared.solvers.violation`: zero exactly at a stationary point.
+    ``history`` holds the objective at the start and at every check after it, ``steps`` the step that
+    each of them belongs to. ``violation`` is the scale-free KKT residual of
+    :func:`jaxshared.solvers.violation`: zero exactly at a stationary point.
     """
 
     params: Any
@@ -93,6 +94,7 @@ class Result(NamedTuple):
     num_steps: jax.Array
     status: jax.Array
     violation: jax.Array
+    steps: jax.Array | None = None
 
 
 class Info(NamedTuple):
@@ -208,6 +210,10 @@ class Model:
     def search(self, sources, *, key, hyper=None, restarts=1, max_steps=500, progress=False):
         """A search that is not steps of a solver, for models that say ``searches``: a Result."""
         raise NotImplementedError(f"{type(self).__name__} has no search of its own.")
+
+    def sweep(self, sources, *, key, restarts=1, **options):
+        """A grid of searches, for models that say ``searches``."""
+        raise NotImplementedError(f"{type(self).__name__} has no sweep of its own.")
 
     def project(self, params, source, index=0):
         """Coefs of new samples, for models that say ``searches``; others have a convex problem for it."""

@@ -1,6 +1,6 @@
 """The one loop: steps of a solver on a model until nothing more is gained.
 
-``solve`` is pure. :func:`jaxshared.fit` runs the same loop in chunks on the host. Every ``check_every``
+``solve`` is pure. :mod:`jaxshared.drive` runs the same loop in chunks on the host. Every ``check_every``
 steps the objective is looked at: a lane whose objective is no longer finite goes back to its last finite
 factors and stops, one whose objective hardly changed stops as converged.
 """
@@ -16,7 +16,7 @@ import jax.numpy as jnp
 from jaxshared.base import Result, Status, check_gradient
 from jaxshared.solvers import Accelerated, violation
 
-__all__ = ["Loop", "advance", "begin", "finish", "over_lanes", "solve"]
+__all__ = ["Loop", "advance", "begin", "finish", "over_lanes", "per_lane", "solve"]
 
 CHECK_EVERY = 10
 # A fit whose factors a small step down the gradient would still move by so much has not converged,
@@ -64,7 +64,7 @@ def _solve(model, params, sources, hyper, tol, solver, max_steps, check_every, f
         loop = _run_fixed(model, loop, sources, hyper, solver, max_steps, check_every)
     else:
         loop = _run_until(model, loop, sources, hyper, tol, solver, max_steps, check_every)
-    return _finish(model, loop, sources, hyper)
+    return _finish(model, loop, sources, hyper, check_every)
 
 
 def begin(model, params, sources, hyper, solver, max_steps, check_every=CHECK_EVERY):
@@ -154,7 +154,7 @@ def _checked(model, loop, state, count, sources, hyper, tol, check_every):
     )
 
 
-def _finish(model, loop, sources, hyper):
+def _finish(model, loop, sources, hyper, check_every=CHECK_EVERY):
     left = violation(model, loop.kept, sources, hyper)
     stuck = (loop.status == Status.CONVERGED) & ~(left <= STALLED)
     return Result(
@@ -164,20 +164,70 @@ def _finish(model, loop, sources, hyper):
         num_steps=loop.num_steps,
         status=jnp.where(stuck, Status.STALLED, loop.status).astype(jnp.int32),
         violation=left,
+        steps=jnp.minimum(check_every * jnp.arange(loop.history.shape[0]), loop.num_steps),
     )
 
 
-# The loop in pieces, for the host: one program for every chunk and every restart.
+# The loop in pieces, for the host: one program for every chunk, every restart and every setting.
 
 
-@functools.partial(jax.jit, static_argnums=(0, 5, 6))
-def advance(model, loops, sources, hyper, tol, solver, check_every, until):
-    """Every loop of a batch, run until its own end or until step ``until``."""
+@functools.partial(jax.jit, static_argnums=(0, 5, 6, 9))
+def advance(model, loops, sources, hyper, tol, solver, check_every, until, fewer=0, stacked=None):
+    """Every loop of a batch, run until its own end or until step ``until``.
 
-    def one(loop):
-        return _run_until(model, loop, sources, hyper, tol, solver, until, check_every)
+    Also ends when no more than ``fewer`` of them are still running, so that the others can leave the
+    batch. Those that run have made the same number of steps. ``stacked`` tells which leaves of
+    ``hyper`` have one value per lane; None for none of them.
+    """
+    if loops.status.shape[0] == 1:  # a smaller and faster program
 
-    return over_lanes(one, loops)
+        def alone(loop, hyper):
+            return _run_until(model, loop, sources, hyper, tol, solver, until, check_every)
+
+        return per_lane(alone, loops, hyper, stacked)
+
+    def step(_, state):
+        move = lambda one, hyper: solver.step(model, one, sources, hyper)[0]
+        return per_lane(move, state, hyper, stacked)
+
+    def running(carry):
+        loops, done = carry
+        return (jnp.sum(loops.status == Status.MAX_STEPS) > fewer) & (done < until)
+
+    def chunk(carry):
+        # One count for all lanes: a count of each lane's own would copy all states in every step.
+        loops, done = carry
+        count = jnp.minimum(check_every, until - done)
+        state = jax.lax.fori_loop(0, count, step, loops.state)
+
+        def look(pair, hyper):
+            return _checked(model, *pair, count, sources, hyper, tol, check_every)
+
+        ahead = per_lane(look, (loops, state), hyper, stacked)
+        active = loops.status == Status.MAX_STEPS
+
+        def pick(new, old):
+            return jnp.where(active.reshape((-1,) + (1,) * (new.ndim - 1)), new, old)
+
+        return jax.tree.map(pick, ahead, loops), done + count
+
+    active = loops.status == Status.MAX_STEPS
+    done = jnp.max(jnp.where(active, loops.num_steps, 0))
+    return jax.lax.while_loop(running, chunk, (loops, done))[0]
+
+
+def per_lane(function, lanes, hyper, stacked=None):
+    """``function(lane, its hyper)`` over the lanes of a batch; a single lane is not batched."""
+    leaves, tree = jax.tree.flatten(hyper)
+    own = stacked or (False,) * len(leaves)
+    varying = [leaf for leaf, each in zip(leaves, own, strict=True) if each]
+
+    def one(lane, varying):
+        rest = iter(varying)
+        values = [next(rest) if each else leaf for leaf, each in zip(leaves, own)]
+        return function(lane, tree.unflatten(values))
+
+    return over_lanes(lambda pair: one(*pair), (lanes, varying))
 
 
 def over_lanes(function, lanes):
@@ -188,11 +238,11 @@ def over_lanes(function, lanes):
     return jax.tree.map(lambda leaf: leaf[None], result)
 
 
-def finish(model, loops, sources, hyper):
+def finish(model, loops, sources, hyper, stacked=None):
     """The results of a batch of loops, by one program for all solvers."""
-    return _finish_batch(model, loops._replace(state=None), sources, hyper)
+    return _finish_batch(model, loops._replace(state=None), sources, hyper, stacked)
 
 
-@functools.partial(jax.jit, static_argnums=0)
-def _finish_batch(model, loops, sources, hyper):
-    return over_lanes(lambda loop: _finish(model, loop, sources, hyper), loops)
+@functools.partial(jax.jit, static_argnums=(0, 4))
+def _finish_batch(model, loops, sources, hyper, stacked):
+    return per_lane(lambda loop, own: _finish(model, loop, sources, own), loops, hyper, stacked)

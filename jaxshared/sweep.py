@@ -1,7 +1,8 @@
-"""``sweep``: hyper-parameters x ranks x restarts as lanes of one compiled program.
+"""``sweep``: hyper-parameters x ranks x restarts as lanes of a few compiled programs.
 
-Lanes of smaller rank are the largest model with its last components absent (zero, and zero for good), so
-every lane has the same shape and equals the fit of its own, smaller model.
+Lanes of smaller rank are a larger model with its last components absent (zero, and zero for good), so
+lanes of many ranks have one shape, and each equals the fit of its own, smaller model. Where small ranks
+would pay more for large ones than a program costs, they get a program of their own.
 """
 
 from __future__ import annotations
@@ -16,37 +17,35 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from tqdm.auto import tqdm
 
-from jaxshared.base import Model, Result, Status, check_gradient, whole_number
-from jaxshared.data.sources import as_sources
-from jaxshared.fit import (
-    check_key,
-    checked_solver,
-    pick_lane,
-    prepare,
-    restart_keys,
-    starts,
-    warn_of_lost,
-)
-from jaxshared.solve import solve
-from jaxshared.uses.factors import lost_components
+from jaxshared.base import Model, Result, Status, whole_number
+from jaxshared.checkpoint import kept_at
+from jaxshared.cover import active, check_fits, covering, rank_groups, widened
+from jaxshared.drive import Batch, Drive
+from jaxshared.fit import checked_solver, warn_of_lost
+from jaxshared.lanes import begin_lanes, lanes_in_budget, pick_lane, restart_keys, starts
+from jaxshared.lost import lost_components
+from jaxshared.problem import Problem, check_key
 
 __all__ = ["Sweep", "sweep"]
 
-# Factors of all lanes of a batch, with the solver's copies of them, stay under this many bytes.
-BATCH_BYTES = 2**30
+# Most fits have ended by then: what a group of ranks is expected to cost rests on it.
+LIKELY_STEPS = 200
 
 
 @dataclasses.dataclass(frozen=True)
 class Sweep:
-    """Results of all lanes: setting after setting, and within a setting restart after restart."""
+    """Results of all lanes: setting after setting, and within a setting restart after restart.
+
+    ``interrupted``: whether Ctrl-C ended it before its time.
+    """
 
     models: tuple
     settings: tuple
     restarts: int
     padded: Model
     results: Result
+    interrupted: bool = False
 
     def __len__(self):
         return len(self.settings) * self.restarts
@@ -73,25 +72,25 @@ class Sweep:
 
     def _lost_counts(self):
         """Per lane: how many components of its own model explain nothing."""
-        params = jax.device_get(self.results.params)
+        params = self.results.params
         if not hasattr(params, "bases"):
             return np.zeros(len(self), int)
-        absent = [np.sum(~np.asarray(self.padded.active(each.ranks))) for each in self.models]
+        absent = [np.sum(~active(self.padded, each)) for each in self.models]
         lanes = [jax.tree.map(operator.itemgetter(at), params) for at in range(len(self))]
         gone = [len(lost_components(self.padded, lane)) for lane in lanes]
         return np.array(gone) - np.repeat(absent, self.restarts)
 
     def lane(self, number):
         """The Result of one lane, with the factors of its own, unpadded model."""
-        result = pick_lane(self.results, number)
-        active = np.asarray(self.padded.active(self.models[number // self.restarts].ranks))
+        own = jax.tree.map(operator.itemgetter(number), self.results.params)
+        present = active(self.padded, self.models[number // self.restarts])
         params = jax.tree.map(
-            lambda z, columns: z if columns is None else z[:, active[columns]],
-            result.params,
-            self.padded.components(result.params),
+            lambda z, columns: jnp.asarray(z if columns is None else z[:, present[columns]]),
+            own,
+            self.padded.components(own),
             is_leaf=lambda leaf: leaf is None,
         )
-        return result._replace(params=params)
+        return pick_lane(self.results._replace(params=()), number)._replace(params=params)
 
     def best(self, **where):
         """The Result with the lowest objective among the settings that agree with ``where``.
@@ -132,14 +131,19 @@ def sweep(
     tol=1e-5,
     init="random",
     progress=False,
+    checkpoint=None,
+    race=False,
     **axes,
 ):
-    """Fits for the product of ``axes`` and ``restarts``, compiled once.
+    """Fits for the product of ``axes`` and ``restarts``, as lanes of a few compiled programs.
 
     An axis is a field of the model (``shared=range(16)``) or a hyper-parameter (``coherence=[1, 10]``)
     with the values to try. ``points`` is a list of such settings instead of a product. Every setting
     uses the same keys: its restart j equals ``fit(model, ..., key=k_j)`` with k_0 the given key.
-    ``batch_size`` lanes run at once (by default as many as fit in a gigabyte of factors).
+    ``batch_size`` lanes run at once (by default as many as fit in a gigabyte of factors). Ctrl-C gives
+    what there is: lanes that had not ended are INTERRUPTED, and NaN where they had not begun.
+    ``checkpoint``: a file to go on from after a stop or a kill, as in :func:`fit`. ``race``: restarts
+    of one setting stop when they are not expected to win, as in :func:`fit`.
 
     >>> import jaxshared as js
     >>> x = jnp.outer(jnp.arange(1.0, 4), jnp.arange(1.0, 5))
@@ -147,65 +151,75 @@ def sweep(
     >>> len(grid), grid.table()[0]["status"], grid.best(rank=1).params.bases[0].shape
     (4, 'CONVERGED', (3, 1))
     """
-    check_gradient(model)
+    if model.searches:
+        options = dict(points=points, hyper=hyper, max_steps=max_steps)
+        return model.sweep(sources, key=key, restarts=restarts, **options, **axes)
     check_key(key)
     restarts = whole_number(restarts, "restarts")
     max_steps = whole_number(max_steps, "max_steps")
     batch_size = batch_size and whole_number(batch_size, "batch_size")
     solver = checked_solver(solver, tol)
-    sources = as_sources(sources, aligned=model.aligned, num_sources=model.num_sources)
     settings = _settings(axes, points)
     names = {field.name for field in dataclasses.fields(model)}
     models = [model.replace(**{k: v for k, v in s.items() if k in names}) for s in settings]
     changes = [{k: v for k, v in s.items() if k not in names} for s in settings]
-    hypers = _hypers(model, sources, hyper, changes)
-    padded = functools.reduce(_covering, models)
+    if hyper is not None and not isinstance(hyper, Mapping):
+        hyper = hyper._asdict()
+    problem = Problem.of(model, sources, {**(hyper or {}), **changes[0]})
+    hypers = _hypers(problem, hyper or {}, changes)
+    padded = functools.reduce(covering, models)
     for each in models:
-        _check_fits(each, padded)
-
-    of_one_rank = isinstance(init, str) and init != "random"
-    if of_one_rank and len({each.ranks for each in models}) > 1:
+        check_fits(each, padded)
+    if isinstance(init, str) and init != "random" and len({each.ranks for each in models}) > 1:
         raise ValueError(
             f"init={init!r} depends on the rank, so lanes of other ranks would not equal their fits: "
             f"sweep ranks with init='random', or one rank at a time."
         )
-    keys = restart_keys(key, restarts)
-    lanes = [(s, r) for s in range(len(settings)) for r in range(restarts)]
-    ranks = jnp.asarray([models[s].ranks for s, _ in lanes], jnp.int32)
-    fixed, varying = _stack([hypers[s] for s, _ in lanes])
-    first = jnp.asarray([r for _, r in lanes])
-    given = starts(padded, sources, keys, init)
-    size = min(batch_size or _batch_size(padded, sources), len(lanes))
-    run = functools.partial(
-        _lanes,
-        *(padded, solver, max_steps, init == "random", jax.tree.structure(hypers[0])),
-        *(tol, fixed, given, sources),
+    keys, sources = restart_keys(key, restarts), problem.sources
+    start = functools.partial(_start, sources, keys, init, solver, max_steps)
+    together = [range(len(settings))]
+    if isinstance(init, str) and not padded.frozen:  # given factors, frozen columns: one shape
+        together = rank_groups(models, restarts * min(max_steps, LIKELY_STEPS), sources)
+    batches, places = [], []
+    for group in together:
+        cover = functools.reduce(covering, [models[s] for s in group])
+        lanes = np.array([(s, r) for s in group for r in range(restarts)])
+        size = batch_size or lanes_in_budget(cover, sources)
+        for part in (lanes[at : at + size] for at in range(0, len(lanes), size)):
+            batches.append(_batch(start, cover, models, hypers, part))
+            places.append(part @ [restarts, 1])
+    parts = [padded, models, solver, tol, max_steps, race, init, keys, sources, hypers]
+    drive = Drive(
+        batches,
+        sources,
+        solver=solver,
+        tol=tol,
+        max_steps=max_steps,
+        race=race,
+        progress=progress,
+        checkpoint=kept_at(checkpoint, "sweep", *parts, restarts, batch_size),
     )
-    batches = []
-    with tqdm(total=len(lanes), disable=not progress, unit="fit") as bar:
-        for begin in range(0, len(lanes), size):
-            # The last batch is filled up, so that no second shape is compiled.
-            at = np.minimum(np.arange(begin, begin + size), len(lanes) - 1)
-            batch = run([leaf[at] for leaf in varying], first[at], ranks[at])
-            jax.block_until_ready(batch.num_steps)
-            batches.append(batch)
-            bar.update(min(size, len(lanes) - begin))
-    results = jax.tree.map(lambda *parts: jnp.concatenate(parts)[: len(lanes)], *batches)
-    return Sweep(tuple(models), tuple(settings), restarts, padded, results)
+    found = [
+        None if results is None else widened(padded, sources, batch.model, jax.device_get(results))
+        for batch, results in zip(batches, drive.run())
+    ]
+    results = _in_order(found, places, len(settings) * restarts)
+    return Sweep(tuple(models), tuple(settings), restarts, padded, results, drive.interrupted)
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1, 2, 3, 4))
-def _lanes(
-    model, solver, max_steps, scaled, tree, tol, fixed, given, sources, varying, first, ranks
-):
-    def lane(varying, first, ranks):
-        rest = iter(varying)
-        hyper = jax.tree.unflatten(tree, [next(rest) if leaf is None else leaf for leaf in fixed])
-        params = model.restrict(jax.tree.map(lambda leaf: leaf[first], given), ranks)
-        params = model.rescale(params, sources) if scaled else params
-        return solve(model, params, sources, hyper, solver=solver, max_steps=max_steps, tol=tol)
+def _start(sources, keys, init, solver, max_steps, model, hyper, stacked, first, ranks):
+    """A function that begins the lanes of one batch."""
+    given = starts(model, sources, keys, init)
+    fixed = functools.partial(begin_lanes, model, solver, max_steps, init == "random")
+    return functools.partial(fixed, given, first, ranks, sources, hyper, stacked)
 
-    return jax.vmap(lane)(varying, first, ranks)
+
+def _batch(start, model, models, hypers, lanes):
+    """The batch of some lanes, (setting, restart) each."""
+    ranks = np.array([models[s].ranks for s, _ in lanes], np.int32)
+    hyper, stacked = _stack([hypers[s] for s, _ in lanes])
+    begin = functools.partial(start, model, hyper, stacked, lanes[:, 1], ranks)
+    return Batch(model, hyper, stacked, lanes[:, 0], begin)
 
 
 def _settings(axes, points):
@@ -231,64 +245,45 @@ def _plain(value):
     return int(value) if isinstance(value, np.integer) else value
 
 
-def _hypers(model, sources, hyper, changes):
-    """One Hyper per setting; those that differ only in ranks are computed once."""
-    if hyper is not None and not isinstance(hyper, Mapping):
-        hyper = hyper._asdict()
+def _in_order(found, places, count):
+    """All lanes in one batch of results; those that never began have no objective."""
+    like = next(results for results in found if results is not None)
+
+    def joined(leaf, *parts):
+        empty = np.nan if np.issubdtype(leaf.dtype, np.floating) else 0
+        out = np.full((count, *leaf.shape[1:]), empty, leaf.dtype)
+        for part, at in zip(parts, (p for p, f in zip(places, found) if f is not None)):
+            out[at] = part
+        return out
+
+    results = jax.tree.map(joined, like, *(f for f in found if f is not None))
+    late = np.concatenate([np.zeros(0, int), *(p for p, f in zip(places, found) if f is None)])
+    status = results.status.copy()
+    status[late] = Status.INTERRUPTED
+    params = jax.tree.map(np.nan_to_num, results.params) if late.size else results.params
+    return results._replace(status=status, params=params)
+
+
+def _hypers(problem, common, changes):
+    """One Hyper per setting; those that differ only in ranks are made once."""
     known: dict[Any, Any] = {}
     out = []
-    for change in changes:
+    for number, change in enumerate(changes):
         name = frozenset((name, id(value)) for name, value in change.items())
         if name not in known:
-            known[name] = prepare(model, sources, {**(hyper or {}), **change})[1]
+            changed = problem.changed({**common, **change}) if number else problem
+            known[name] = changed.hyper
         out.append(known[name])
     return out
 
 
 def _stack(hypers):
-    """Leaves that are the same in every lane, once; and the others, stacked."""
-    fixed, varying = [], []
+    """The hyper-parameters of all lanes, and which leaves differ between them and are stacked."""
+    tree, out, stacked = jax.tree.structure(hypers[0]), [], []
     for leaves in zip(*(jax.tree.leaves(hyper) for hyper in hypers)):
         same = all(leaf is leaves[0] for leaf in leaves) or all(
             leaf.size == 1 and leaf == leaves[0] for leaf in leaves
         )
-        fixed.append(leaves[0] if same else None)
-        if not same:
-            varying.append(jnp.stack(leaves))
-    return fixed, varying
-
-
-def _covering(a, b):
-    """The smallest model that both fit into."""
-    changes = {
-        field.name: _maximum(getattr(a, field.name), getattr(b, field.name))
-        for field in dataclasses.fields(a)
-    }
-    return a.replace(**changes)
-
-
-def _check_fits(model, padded):
-    """Lanes may differ in ranks alone: who shares what, and how, is the same for all of them."""
-    same = len(model.ranks) == len(padded.ranks)
-    if hasattr(padded, "sharing"):
-        same &= [s for s, _ in model.sharing] == [s for s, _ in padded.sharing]
-    elif hasattr(padded, "rank"):
-        same &= model.replace(rank=padded.rank) == padded
-    if not same:
-        raise ValueError(f"cannot sweep {model} and {padded} together: only ranks may differ.")
-
-
-def _maximum(a, b):
-    if a == b:
-        return a
-    if isinstance(a, tuple) and isinstance(b, tuple) and len(a) == len(b):
-        return tuple(_maximum(x, y) for x, y in zip(a, b))
-    if isinstance(a, int) and isinstance(b, int) and not isinstance(a, bool):
-        return max(a, b)
-    raise ValueError(f"cannot sweep over {a!r} and {b!r}: only ranks may differ between lanes.")
-
-
-def _batch_size(model, sources):
-    shapes = jax.eval_shape(lambda key: model.init(key, sources), jax.random.key(0))
-    lane = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(shapes))
-    return max(1, BATCH_BYTES // (8 * lane))  # about eight copies: state, momentum, products
+        out.append(leaves[0] if same else jnp.asarray(np.stack([np.asarray(z) for z in leaves])))
+        stacked.append(not same)
+    return tree.unflatten(out), tuple(stacked) if any(stacked) else None

@@ -150,6 +150,12 @@ class BooleanModel(Model):
         ]
         return as_result(min(lanes, key=lambda lane: lane.history[-1]))
 
+    def sweep(self, sources, *, key, restarts=1, **options):
+        """What :func:`jaxshared.sweep` calls: :func:`jaxshared.boolean.sweep`."""
+        from jaxshared.boolean.sweep import sweep  # which is made of models
+
+        return sweep(self, sources, key=key, restarts=restarts, **options)
+
     def search(self, sources, **options):
         """What :func:`jaxshared.fit` calls."""
         return self.fit(sources, **options)
@@ -178,6 +184,7 @@ def as_result(found):
         num_steps=jnp.int32(found.num_steps),
         status=Status.CONVERGED if found.stable else Status.MAX_STEPS,
         violation=jnp.asarray(last / max(float(history[0]), 1.0), jnp.float32),
+        steps=jnp.arange(history.size),
     )
 
 

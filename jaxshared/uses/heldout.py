@@ -20,7 +20,9 @@ that finds them again best, by mean average precision, is taken.
 
 from __future__ import annotations
 
+import functools
 import itertools
+import operator
 from typing import NamedTuple
 
 import jax
@@ -31,6 +33,7 @@ import scipy  # its parts are loaded when they are used
 from jaxshared.base import Quadratic, whole_number
 from jaxshared.data.products import gram_error, squared_norm
 from jaxshared.data.sources import as_sources, host
+from jaxshared.problem import Problem
 from jaxshared.project import project
 from jaxshared.solvers.hals import column_passes
 from jaxshared.sweep import sweep
@@ -96,9 +99,8 @@ def held_out_entries(model, sources, *, key, folds=3, share=0.25, points=None, *
             f"model is {type(model).__name__}: left-out entries are predicted for models of the "
             "shared-basis family (NMF, SharedNMF, JSNMF, RJSNMF)."
         )
-    if not isinstance(sources, (tuple, list)):
-        sources = (sources,)
-    hosts = [host(source) for source in as_sources(sources)]
+    problem = Problem.of(model, sources)
+    hosts = [host(source) for source in problem.sources]
     if min(min(each.shape) for each in hosts) < 2:
         raise ValueError("a source has one feature or one sample: nothing of it can be left out.")
     random, scores = np.random.default_rng(seed_of(key)), []
@@ -107,17 +109,19 @@ def held_out_entries(model, sources, *, key, folds=3, share=0.25, points=None, *
         columns = [_draw(random, host.shape[1], share) for host in hosts]
         blocks = [_blocks(host, rows, each) for host, each in zip(hosts, columns)]
         grid = sweep(model, tuple(b[0] for b in blocks), key=key, points=points, **options)
-        best = [
-            setting * grid.restarts + int(np.argmin(grid.objective[setting]))
-            for setting in range(len(grid.settings))
-        ]
-        scores.append(
-            [
-                _predict(grid.models[n], grid.lane(lane).params, blocks)
-                for n, lane in enumerate(best)
-            ]
-        )
+        _whole(grid)
+        best = np.arange(len(grid.settings)) * grid.restarts + np.argmin(grid.objective, axis=1)
+        # all settings at the ranks of the largest: one program for all of them
+        chosen = functools.partial(np.take, indices=best, axis=0)
+        params = jax.tree.map(chosen, grid.results.params)
+        scores.append(_predict(grid.padded, params, blocks))
     return choose(grid.settings, np.asarray(scores).T, "relative squared error", lowest=True)
+
+
+def _whole(grid):
+    """Ctrl-C ends a choice: settings cannot be compared by some of their fits."""
+    if grid.interrupted:
+        raise KeyboardInterrupt
 
 
 def _draw(random, size, share):
@@ -135,38 +139,53 @@ def _blocks(source, rows, columns):
 
 
 def _predict(model, params, blocks):
-    """Relative squared error on the crossing blocks, the mean over sources."""
-    features = as_sources(tuple(b[2] for b in blocks))
-    bases = _rows(model, params, features, model.hyper(as_sources(tuple(b[0] for b in blocks))))
+    """Relative squared error on the crossing blocks, the mean over sources, for every lane."""
+    seen = as_sources(tuple(b[0] for b in blocks))
+    weights = model.hyper(seen).weights
+    bases = _rows(model, params, as_sources(tuple(b[2] for b in blocks)), weights)
+    lanes = [jax.tree.map(operator.itemgetter(at), params) for at in range(len(bases[0]))]
     errors = []
     for source, (_, samples, _, crossing) in enumerate(blocks):
-        coef = project(model, params, samples, index=source)
-        (target,) = as_sources(crossing)
-        basis = jnp.concatenate([bases[s] for s in model.sets_of(source)], axis=1)
-        size = squared_norm(target)
-        # a block without entries is predicted by zeros, and by nothing else
-        error = gram_error(target, basis, coef)
-        errors.append(float(jnp.where(size > 0, error / jnp.where(size > 0, size, 1), error > 0)))
-    return np.mean(errors)
-
-
-def _rows(model, params, sources, hyper):
-    """Basis rows of new features, given the coefs of the samples: one joint least squares."""
-    starts = np.cumsum([0, *model.ranks])
-    total, count = int(starts[-1]), sources[0].shape[0]
-    gram, target = jnp.zeros((total, total)), jnp.zeros((count, total))
-    for index, (source, weight) in enumerate(zip(sources, hyper.weights)):
-        coef = params.coefs[index]
-        place = np.asarray(model.components(params).coefs[index])
-        gram = gram.at[np.ix_(place, place)].add(weight * (coef.T @ coef))
-        target = target.at[:, place].add(weight * (source @ coef))
-    found = _least_squares(gram, target)
-    return [found[:, a:b] for a, b in itertools.pairwise(starts)]
+        (samples,) = as_sources(samples)
+        coefs = jnp.stack([project(model, lane, samples, index=source) for lane in lanes])
+        basis = tuple(bases[s] for s in model.sets_of(source))
+        errors.append(_errors(as_sources(crossing)[0], basis, coefs))
+    return np.mean(errors, axis=0)
 
 
 @jax.jit
-def _least_squares(gram, target):
-    return column_passes(Quadratic(gram=gram, neg=target), jnp.zeros_like(target), SWEEPS)
+def _errors(target, bases, coefs):
+    """Relative squared errors by lane; a block without entries is predicted by zeros, or not at all."""
+    size = squared_norm(target)
+
+    def one(lane):
+        bases, coef = lane
+        error = gram_error(target, jnp.concatenate(bases, axis=1), coef)
+        return jnp.where(size > 0, error / jnp.where(size > 0, size, 1), error > 0)
+
+    return jax.lax.map(one, (bases, coefs))
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _rows(model, params, sources, weights):
+    """Basis rows of new features, given the coefs of the samples: one joint least squares per lane."""
+    starts = np.cumsum([0, *model.ranks])
+    total, count = int(starts[-1]), sources[0].shape[0]
+
+    def one(params):
+        gram = jnp.zeros((total, total), sources[0].dtype)
+        target = jnp.zeros((count, total), sources[0].dtype)
+        for source, weight, coef, place in zip(
+            sources, weights, params.coefs, model.components(params).coefs
+        ):
+            place = np.asarray(place)
+            gram = gram.at[np.ix_(place, place)].add(weight * (coef.T @ coef))
+            target = target.at[:, place].add(weight * (source @ coef))
+        problem = Quadratic(gram=gram, neg=target)
+        found = column_passes(problem, jnp.zeros_like(target), SWEEPS)
+        return [found[:, a:b] for a, b in itertools.pairwise(starts)]
+
+    return jax.lax.map(one, jax.tree.map(jnp.asarray, params))
 
 
 def held_out_queries(
@@ -188,6 +207,7 @@ def held_out_queries(
         visible = list(sources)
         visible[source] = hidden.source
         grid = sweep(model, tuple(visible), key=each, points=points, **options)
+        _whole(grid)
         row = []
         for setting in range(len(grid.settings)):
             lane = setting * grid.restarts + int(np.argmin(grid.objective[setting]))

@@ -142,8 +142,21 @@ def test_left_out_features_get_the_rows_that_a_fit_would_give_them():
     columns = [np.arange(30) < 5, np.arange(25) < 6]
     blocks = [heldout._blocks(np.asarray(x), out, c) for x, c in zip(sources, columns)]
     seen = js.Params(tuple(b[~out] for b in bases), tuple(h[~c] for h, c in zip(coefs, columns)))
+    lanes = jax.tree.map(lambda leaf: np.stack([leaf, leaf]), seen)
     # least squares by sweeps, in float32
-    assert heldout._predict(model, seen, blocks) < 1e-4
+    assert heldout._predict(model, lanes, blocks).shape == (2,)
+    assert max(heldout._predict(model, lanes, blocks)) < 1e-4
+
+
+def test_all_folds_and_settings_of_left_out_entries_share_a_handful_of_programs(caplog):
+    x = _planted(9, 3, 41, features=37)  # a size of its own: nothing of it is compiled yet
+    with jax.log_compiles(True):
+        heldout.held_out_entries(js.NMF(1), x, key=KEY, rank=[1, 2, 3], max_steps=10, folds=1)
+        one = sum("Finished XLA compilation" in r.getMessage() for r in caplog.records)
+        caplog.clear()
+        heldout.held_out_entries(js.NMF(1), x, key=KEY, rank=[1, 2, 3], max_steps=10, folds=4)
+        more = sum("Finished XLA compilation" in r.getMessage() for r in caplog.records)
+    assert 0 < one < 60 and more == 0
 
 
 def test_hidden_queries_choose_the_model_that_finds_them():

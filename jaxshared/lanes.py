@@ -1,0 +1,188 @@
+"""Lanes: many fits of one model side by side, their keys, their starting factors, their results."""
+
+from __future__ import annotations
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxshared.base import Constraint, Result, Status, references
+from jaxshared.solve import CHECK_EVERY, begin, per_lane
+
+__all__ = [
+    "begin_lanes",
+    "best_lane",
+    "check_params",
+    "freeze",
+    "lanes_in_budget",
+    "pick_lane",
+    "restart_keys",
+    "starts",
+]
+
+# Factors of all lanes of a batch, with the solver's copies of them, stay under this many bytes.
+BATCH_BYTES = 2**30
+
+
+def restart_keys(key, restarts):
+    """One key per restart; the first is ``key`` itself, so one restart equals a plain solve."""
+    return [key] + [jax.random.fold_in(key, number) for number in range(1, restarts)]
+
+
+def freeze(model, sources, init, frozen):
+    """The model with the named blocks, or columns of them, held where they start.
+
+    >>> import jaxshared as js
+    >>> x = jnp.ones((3, 4))
+    >>> given = js.NMF(2).init(jax.random.key(0), (x,))
+    >>> freeze(js.NMF(2), (x,), given, {"bases[0]": [1]}).frozen
+    ((0, (1,)),)
+    """
+    if frozen is None:
+        return model
+    if isinstance(init, str):
+        raise ValueError(
+            f"frozen is {frozen!r} but init is {init!r}: give the factors that stay as init=params, with "
+            f"None for those to be drawn."
+        )
+    names = {frozen: True} if isinstance(frozen, str) else frozen
+    names = names if isinstance(names, dict) else dict.fromkeys(names, True)
+    wanted = jax.eval_shape(lambda key: model.init(key, sources), jax.random.key(0))
+    refs, held = references(wanted), {}
+    for name, columns in names.items():
+        blocks = [
+            b for b, (f, i) in enumerate(refs) if name in (f, f if i is None else f"{f}[{i}]")
+        ]
+        if not blocks:
+            known = [f if i is None else f"{f}[{i}]" for f, i in refs]
+            raise ValueError(f"frozen names {name!r}: the blocks are {', '.join(known)}.")
+        for block in blocks:
+            rank = jax.tree.leaves(wanted)[block].shape[1]
+            held[block] = _frozen_columns(columns, rank, name)
+    return model.replace(frozen=tuple(sorted(held.items(), key=lambda item: item[0])))
+
+
+def _frozen_columns(columns, rank, name):
+    if columns is True or columns is None:
+        return None
+    mask = np.asarray(columns)
+    if mask.dtype == bool and mask.shape == (rank,):
+        return tuple(int(r) for r in np.flatnonzero(mask))
+    if mask.ndim != 1 or mask.dtype.kind not in "iu" or not np.all((mask >= 0) & (mask < rank)):
+        raise ValueError(
+            f"frozen[{name!r}] is {columns!r}: pass True, numbers of columns below {rank}, or a mask."
+        )
+    return tuple(int(r) for r in mask)
+
+
+def starts(model, sources, keys, init):
+    """Starting factors for every key, stacked."""
+    if not isinstance(init, str):
+        gaps = any(leaf is None for leaf in jax.tree.leaves(init, is_leaf=lambda x: x is None))
+        lanes = [
+            check_params(model, _filled(model, init, sources, key) if gaps else init, sources)
+            for key in (keys if gaps else keys[:1])
+        ]
+        lanes = lanes if gaps else lanes * len(keys)
+        return jax.tree.map(lambda *leaves: jnp.stack(leaves), *lanes)
+    if init == "random":
+        return _random_starts(model, sources, jnp.stack(keys))
+    if init not in model.inits:
+        raise ValueError(
+            f"init is {init!r}: use one of {', '.join(model.inits)}, or given factors."
+        )
+    lanes = [model.init(key, sources, method=init) for key in keys]
+    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *lanes)
+
+
+def _filled(model, params, sources, key):
+    """Given factors, and random ones where there is None."""
+    drawn = model.init(key, sources)
+    return jax.tree.map(
+        lambda own, other: other if own is None else own, params, drawn, is_leaf=lambda x: x is None
+    )
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _random_starts(model, sources, keys):
+    return jax.vmap(lambda key: model.init(key, sources))(keys)
+
+
+def check_params(model, params, sources):
+    """Given factors in the sources' type, of the shapes the model asks for and non-negative."""
+    wanted = jax.eval_shape(lambda key: model.init(key, sources), jax.random.key(0))
+    params = jax.tree.map(lambda leaf: jnp.asarray(leaf, sources[0].dtype), params)
+    if jax.tree.structure(params) != jax.tree.structure(wanted):
+        raise ValueError(
+            f"given factors have structure {jax.tree.structure(params)} but {type(model).__name__} "
+            f"needs {jax.tree.structure(wanted)}: start from what model.init returns."
+        )
+    for (path, leaf), want in zip(jax.tree.leaves_with_path(params), jax.tree.leaves(wanted)):
+        name = jax.tree_util.keystr(path).lstrip(".")
+        if leaf.shape != want.shape:
+            raise ValueError(f"{name} has shape {leaf.shape} but {want.shape} is needed.")
+        if not bool(jnp.all(jnp.isfinite(leaf))):
+            raise ValueError(f"{name} is not finite everywhere: start from finite factors.")
+    constraints = jax.tree.leaves(model.constraints(params))
+    if Constraint.SPHERE in constraints:  # the same approximations with columns of norm one
+        params = model.normalise(params)
+    leaves, tree = jax.tree.flatten(params)
+    if any(c is not Constraint.FREE and bool(jnp.any(z < 0)) for c, z in zip(constraints, leaves)):
+        raise ValueError("given factors have negative entries: start from non-negative ones.")
+    return tree.unflatten(leaves)
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1, 2, 3, 9))
+def begin_lanes(
+    model, solver, max_steps, scaled, given, first, ranks, sources, hyper, stacked=None
+):
+    """Loops before their first step, one per entry of ``first``: the start of ``given`` it takes.
+
+    ``ranks`` (lanes, kinds) leaves the components above them absent; None keeps all. ``scaled``
+    brings what is left to the scale of the sources again, as a start of that rank would be.
+    """
+
+    def one(lane, own):
+        params, ranks = lane
+        if ranks is not None:
+            params = model.restrict(params, ranks)
+            params = model.rescale(params, sources) if scaled else params
+        return begin(model, params, sources, own, solver, max_steps)
+
+    params = jax.tree.map(lambda leaf: leaf[first], given)
+    return per_lane(one, (params, ranks), hyper, stacked)
+
+
+def lanes_in_budget(model, sources):
+    """How many lanes fit into BATCH_BYTES, at about eight copies of the factors for each."""
+    shapes = jax.eval_shape(lambda key: model.init(key, sources), jax.random.key(0))
+    lane = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(shapes))
+    return max(1, BATCH_BYTES // max(8 * lane, 1))  # state, momentum, products
+
+
+def best_lane(results):
+    """The lane with the lowest objective among those that stayed finite."""
+    objective = np.asarray(results.objective, np.float64)
+    failed = (np.asarray(results.status) == Status.NONFINITE) | ~np.isfinite(objective)
+    return pick_lane(results, int(np.argmin(np.where(failed, np.inf, objective))))
+
+
+def pick_lane(results, lane):
+    """One lane of a batch of results, its history cut to the checks that were made."""
+    num_steps = int(np.asarray(results.num_steps)[lane])
+    checks = 1 + -(-num_steps // CHECK_EVERY)
+
+    def curve(leaf):  # cut on the host: every length would be a program
+        return None if leaf is None else jnp.asarray(np.asarray(leaf)[lane, :checks])
+
+    return Result(
+        params=jax.tree.map(lambda leaf: jnp.asarray(leaf[lane]), results.params),
+        objective=jnp.asarray(results.objective[lane]),
+        history=curve(results.history),
+        num_steps=num_steps,
+        status=Status(int(np.asarray(results.status)[lane])),
+        violation=jnp.asarray(results.violation[lane]),
+        steps=curve(results.steps),
+    )

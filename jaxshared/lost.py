@@ -1,0 +1,88 @@
+"""Components that explain nothing: how they are found, and what they are called."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+import numpy as np
+
+__all__ = ["lost_columns", "lost_components", "set_names", "source_names"]
+
+
+def lost_components(model, params, start=None, *, names=None):
+    """Labels of the components that explain nothing in any source, as in :attr:`Factors.lost`.
+
+    A component counts as lost when basis column times coef column is zero up to rounding, beside
+    the largest of its source. Those that explain nothing in ``start`` either were absent, not lost.
+
+    >>> import jaxshared as js
+    >>> gone = js.Params((jnp.eye(3, 2),), (jnp.array([[1.0, 0.0], [2.0, 0.0]]),))
+    >>> lost_components(js.NMF(2), gone)
+    ('source 0 1',)
+    """
+    parts = model.parts(params)
+    gone = lost_columns(model, params)
+    if start is not None:
+        gone = gone & ~lost_columns(model, start)
+    basis_names = set_names(parts, source_names(parts, names))
+    labels = [
+        f"{name} {r}"
+        for name, (_, basis, _) in zip(basis_names, parts)
+        for r in range(basis.shape[1])
+    ]
+    # A component with columns in several bases goes by the first of them.
+    first = np.unique(_component_numbers(model, params), return_index=True)[1]
+    return tuple(labels[at] for at in sorted(first) if gone[at])
+
+
+def source_names(parts, names):
+    """Those given, or "source 0", "source 1" ..."""
+    count = 1 + max(i for members, _, _ in parts for i in members)
+    names = tuple(f"source {i}" for i in range(count)) if names is None else tuple(map(str, names))
+    if len(names) != count:
+        raise ValueError(f"{len(names)} names came for {count} sources: pass one per source.")
+    return names
+
+
+def set_names(parts, names):
+    """One per basis, by its sources; the first of two with the same sources is "shared"."""
+    sets = [members for members, _, _ in parts]
+    return [
+        "shared"
+        if len(members) == len(names) > 1 or members in sets[at + 1 :]
+        else " + ".join(names[i] for i in members)
+        for at, members in enumerate(sets)
+    ]
+
+
+def _component_numbers(model, params):
+    """The component that each column of each basis belongs to, basis after basis."""
+    return np.concatenate([np.asarray(c, int) for c in model.components(params).bases])
+
+
+def lost_columns(model, params):
+    """Per column of the bases: whether its component is negligible in every source and basis."""
+    parts = model.parts(params)
+    sizes = [{i: _sizes(basis, coef) for i, coef in coefs.items()} for _, basis, coefs in parts]
+    largest: dict = {}
+    for by_source in sizes:
+        for i, size in by_source.items():
+            largest[i] = max(largest.get(i, 0.0), np.max(size, initial=0.0))
+    gone = []
+    for (_, basis, _), by_source in zip(parts, sizes):
+        eps = float(jnp.finfo(basis.dtype).eps)
+        gone.append(
+            [
+                np.all([v[r] <= eps * largest[i] for i, v in by_source.items()])
+                for r in range(basis.shape[1])
+            ]
+        )
+    gone = np.concatenate([np.asarray(own, bool) for own in gone])
+    numbers = _component_numbers(model, params)
+    whole = np.ones(1 + max(numbers, default=0), bool)
+    np.logical_and.at(whole, numbers, gone)
+    return whole[numbers]
+
+
+def _sizes(basis, coef):
+    """The norm of each rank-one term."""
+    return np.prod([np.linalg.norm(np.asarray(z, np.float64), axis=0) for z in (basis, coef)], 0)

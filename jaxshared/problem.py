@@ -1,0 +1,101 @@
+"""``Problem``: what is minimised, checked once at the boundary and passed on.
+
+A fit, a sweep, a choice of ranks: whatever comes from outside becomes a Problem first. Nothing behind it
+looks at the sources or the hyper-parameters again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxshared.base import Model
+from jaxshared.data.sources import as_sources
+
+__all__ = ["Problem", "check_key", "named_hyper", "prepare"]
+
+
+class Problem(NamedTuple):
+    """A model, the sources it is fitted to, and the hyper-parameters that belong to both."""
+
+    model: Model
+    sources: tuple
+    hyper: Any
+
+    @classmethod
+    def of(cls, model, sources, hyper=None):
+        """Checked sources; ``hyper`` is None, a dictionary of changes, or what ``model.hyper`` gave.
+
+        >>> import jaxshared as js
+        >>> problem = Problem.of(js.NMF(2), np.ones((3, 4)), {"weights": (2,)})
+        >>> problem.sources[0].shape, float(problem.hyper.weights[0])
+        ((3, 4), 2.0)
+        """
+        sources = as_sources(sources, aligned=model.aligned, num_sources=model.num_sources)
+        model.check_sources(sources)
+        return cls(model, sources, checked_hyper(model, sources, hyper))
+
+    def changed(self, hyper):
+        """The same problem with other hyper-parameters: the sources are not looked at again."""
+        return self._replace(hyper=checked_hyper(self.model, self.sources, hyper))
+
+
+def prepare(model, sources, hyper):
+    """Checked sources and the hyper-parameters that belong to them."""
+    return Problem.of(model, sources, hyper)[1:]
+
+
+def checked_hyper(model, sources, hyper):
+    """Hyper-parameters as arrays of the sources' type, with defaults where nothing is given."""
+    if hyper is None or isinstance(hyper, Mapping):
+        hyper = named_hyper(model, sources, dict(hyper or {}))
+    _check_hyper(model, hyper)
+    dtype = sources[0].dtype
+    return jax.tree.map(lambda value: _cast(value, dtype), hyper)
+
+
+def named_hyper(model, sources, changes):
+    """``model.hyper(sources, **changes)``, or an error that lists the names there are."""
+    try:
+        return model.hyper(sources, **changes)
+    except (TypeError, ValueError) as error:
+        names = model.hyper(sources)._fields
+        unknown = sorted(set(changes) - set(names))
+        if not unknown:
+            raise
+        raise ValueError(
+            f"{type(model).__name__} has no hyper-parameter {unknown[0]!r}: it has "
+            f"{', '.join(names)}. Ranks are fields of the model."
+        ) from error
+
+
+def _check_hyper(model, hyper):
+    """Strengths and weights are not negative: halves of a gradient rest on that."""
+    if 2 in model.signed:
+        return
+    for path, leaf in jax.tree.leaves_with_path(hyper):
+        number = not isinstance(leaf, jax.core.Tracer) and not _is_index(leaf)
+        if number and not np.all(np.asarray(leaf) >= 0):
+            name = jax.tree_util.keystr(path).lstrip(".")
+            raise ValueError(f"{name} is {leaf}: it must be finite and 0 or more.")
+
+
+def _cast(value, dtype):
+    """Numbers in the sources' type; indices, as in a graph, stay whole."""
+    return jnp.asarray(value) if _is_index(value) else jnp.asarray(value, dtype)
+
+
+def _is_index(value):
+    return jnp.issubdtype(jnp.result_type(value), jnp.integer) and jnp.ndim(value) > 0
+
+
+def check_key(key):
+    """A random key, or an error that shows how to make one."""
+    if not isinstance(key, jax.Array) or not (
+        jnp.issubdtype(key.dtype, jax.dtypes.prng_key) or key.shape == (2,)
+    ):
+        raise TypeError(f"key is {key!r}: pass a random key, for example jax.random.key(0).")
