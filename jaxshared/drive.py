@@ -253,8 +253,9 @@ def next_race(done):
 def losers(history, check, lowest):
     """Lanes that stay above ``lowest`` after winning a GAIN of what the last half of their steps won.
 
-    Gains shrink as a fit goes on: from step s on a lane seldom wins a quarter of what it did from s / 2
-    to s. ``lowest`` is the lowest objective among the restarts of the lane's setting.
+    A guess, not a bound: a lane that is stopped might still have won, by little where it was measured
+    (``python -m benchmarks.sweeps races``). ``lowest`` is the lowest objective among the restarts of
+    the lane's setting.
 
     >>> history = np.array([[9.0, 5, 4], [9, 8, 7]])
     >>> losers(history, 2, np.array([4.0, 4]))
