@@ -29,7 +29,7 @@ import jaxshared as js
 from jaxshared.starts import allotted, matched
 from jaxshared.uses import consensus, sharing
 
-RANKS = (30, 50)
+RANKS = (20, 30, 50)
 LIMITS = dict(max_steps=300)
 
 
@@ -138,19 +138,15 @@ def draws(args):
         grid = js.sweep(model, sources, key=key, restarts=5, **LIMITS)
         add(rows, "6 + 6 + 6, one random start", auc(plain(model, grid.lane(0)), flags))
         add(rows, "6 + 6 + 6, best of five", auc(plain(model, grid.best()), flags))
-        every = []
-        for rank in RANKS:
-            found = sharing.find(sources, key=key, rank=rank, **LIMITS)
-            every.append(sharing.shares(found.model, found.result, found.evidence.sure))
+        parts = sharing.mean_shares(sources, key=key, ranks=RANKS, **LIMITS)
+        for rank, found in zip(RANKS, parts.found):
             add(rows, f"find, rank {rank}, plain", auc(plain(found.model, found.result), flags))
-            add(rows, f"find, rank {rank}, sure", auc(every[-1], flags))
+            each = sharing.shares(found.model, found.result, found.evidence.sure)
+            add(rows, f"find, rank {rank}, sure", auc(each, flags))
             add(rows, f"find, rank {rank}, components shared", found.model.sharing[0][1])
-        add(
-            rows,
-            "find, mean of the ranks, sure",
-            auc([np.mean(s, axis=0) for s in zip(*every)], flags),
-        )
-        add(rows, "groups known: logistic regression", known(sources, flags, labels))
+        add(rows, "mean_shares", auc(parts.shares, flags))
+        if args.known:
+            add(rows, "groups known: logistic regression", known(sources, flags, labels))
         scores = {name: values[-1] for name, values in rows.items() if "components" not in name}
         print(
             seed,
@@ -287,32 +283,26 @@ def agreement(args):
     news, _, _ = news_draw(load("20news_counts"), args.first, args.posts, args.terms)
     tags = load("tags_delicious_bibsonomy_shared")
     tagged = [sp.csc_array(tags[str(view)])[:, :5000] for view in tags["views"][[0, 2]]]
-    for name, sources in {
-        "digits": js.datasets.digits().sources,
-        "news": news,
-        "tags": tagged,
-    }.items():
-        checked, model, rows = js.as_sources(sources), js.JSNMF(8, (6, 6)), {}
+    pairs = {"digits": js.datasets.digits().sources, "news": news, "tags": tagged}
+    for name, sources in pairs.items():
+        rows = {}
         for pair in range(args.count):
             keys = [jax.random.key(2 * pair), jax.random.key(2 * pair + 1)]
-
-            def bases(fitted, keys=keys):
-                return [fitted(key).params.bases[0] for key in keys]
-
-            ways = {
-                "random": lambda key: js.fit(model, checked, key=key, **LIMITS),
-                "best of five": lambda key: js.fit(model, checked, key=key, restarts=5, **LIMITS),
-                "allotted": lambda key: js.fit(
-                    model, checked, key=key, init=allotted(key, model, checked), **LIMITS
-                ),
-                "consensus of ten": lambda key: (
-                    consensus.consensus(model, checked, key=key, **LIMITS).result
-                ),
-            }
-            for way, fitted in ways.items():
-                add(rows, way, cosines(*bases(fitted)).mean())
+            both = [_ways(js.JSNMF(8, (6, 6)), js.as_sources(sources), key) for key in keys]
+            for way in both[0]:
+                add(rows, way, cosines(*(each[way].params.bases[0] for each in both)).mean())
         print(f"\n{name}")
         show(rows)
+
+
+def _ways(model, sources, key):
+    start = allotted(key, model, sources)
+    return {
+        "random": js.fit(model, sources, key=key, **LIMITS),
+        "best of five": js.fit(model, sources, key=key, restarts=5, **LIMITS),
+        "allotted": js.fit(model, sources, key=key, init=start, **LIMITS),
+        "consensus of ten": consensus.consensus(model, sources, key=key, **LIMITS).result,
+    }
 
 
 COMMANDS = {
@@ -332,6 +322,7 @@ def main():
     parser.add_argument("--count", type=int, help="how many seeds")
     parser.add_argument("--posts", type=int, default=300, help="posts of each group and source")
     parser.add_argument("--terms", type=int, default=5000)
+    parser.add_argument("--known", action="store_true", help="and what a classifier reaches")
     args = parser.parse_args()
     command, count = COMMANDS[args.command]
     args.count = args.count or count

@@ -14,6 +14,7 @@ says, is an assignment problem.
 from __future__ import annotations
 
 import functools
+import itertools
 
 import jax
 import jax.numpy as jnp
@@ -62,7 +63,7 @@ def _allotted(model, max_steps, key, sources, ranks):
     order = _order(model, sizes(fitted.bases[0], fitted.coefs, hyper.weights), active, sum(ranks))
     basis, coefs = fitted.bases[0][:, order], [coef[:, order] for coef in fitted.coefs]
     ends = np.cumsum([0, *model.ranks])
-    places = [np.arange(a, b) for a, b in zip(ends, ends[1:])]
+    places = [np.arange(a, b) for a, b in itertools.pairwise(ends)]
     own = [np.concatenate([places[s] for s in model.sets_of(i)]) for i in range(len(sources))]
     params = Params(
         bases=tuple(_floored(basis[:, at], active[at]) for at in places),

@@ -8,6 +8,7 @@ once more from the middle of the groups.
 
 from __future__ import annotations
 
+import itertools
 from typing import NamedTuple
 
 import jax
@@ -64,7 +65,7 @@ def consensus(model, sources, *, key, restarts=10, keep=0.8, max_steps=500, tol=
     lanes = [unit_bases(model, grid.lane(lane).params) for lane in range(restarts)]
     columns = [_columns(model, lane) for lane in lanes]
     starts = np.cumsum([0, *model.ranks])
-    kinds = [np.arange(a, b) for a, b in zip(starts, starts[1:]) if b > a]
+    kinds = [np.arange(a, b) for a, b in itertools.pairwise(starts) if b > a]
     groups = [
         _groups([lane[:, kind] for lane in columns], keep, seed_of(jax.random.fold_in(key, s)))
         for s, kind in enumerate(kinds)

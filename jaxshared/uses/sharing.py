@@ -22,10 +22,20 @@ import numpy as np
 
 from jaxshared.base import Params, Result, whole_number
 from jaxshared.data.sources import as_sources, squared_norm, transposed_product
-from jaxshared.fit import fit
+from jaxshared.fit import fit, restart_keys
 from jaxshared.models.shared import SharedNMF
 
-__all__ = ["Evidence", "Found", "evidence", "find", "pattern", "shares", "use"]
+__all__ = [
+    "Evidence",
+    "Found",
+    "MeanShares",
+    "evidence",
+    "find",
+    "mean_shares",
+    "pattern",
+    "shares",
+    "use",
+]
 
 # A source uses a component with the others if it does so at least half as much as who uses it most.
 THRESHOLD = 0.5
@@ -71,6 +81,14 @@ class Found(NamedTuple):
     model: SharedNMF
     result: Result
     evidence: Evidence
+
+
+class MeanShares(NamedTuple):
+    """Per source: the shared part of every sample, its spread over the fits, and the fits."""
+
+    shares: tuple
+    spread: tuple
+    found: tuple
 
 
 def use(model, params):
@@ -210,3 +228,29 @@ def shares(model, result, sure):
         )
     numbers = model.components(params).coefs
     return tuple(_parts(coef) @ sure[at] for coef, at in zip(params.coefs, numbers))
+
+
+def mean_shares(sources, *, key, ranks=(20, 30, 50), restarts=1, **options):
+    """The shared part of every sample, as the mean of several :func:`find`: :class:`MeanShares`.
+
+    Which of two near-equal components a sample is given to is chance, and differs from fit to fit;
+    the mean over ranks and ``restarts`` (keys) of each is steadier than any of them, and no single
+    rank has to be right. ``options`` go to :func:`find`, one call per rank and restart.
+
+    >>> x = np.kron(np.eye(3), np.ones((2, 4)))
+    >>> parts = mean_shares((x[:, :8], x[:, 4:]), key=jax.random.key(0), ranks=(3,), restarts=2)
+    >>> parts.shares[0].round(2).tolist()
+    [0.0, 0.0, 0.0, 0.0, 1.0, 1.0, 1.0, 1.0]
+    """
+    restarts = whole_number(restarts, "restarts")
+    found = tuple(
+        find(sources, key=each, rank=rank, **options)
+        for rank in ranks
+        for each in restart_keys(key, restarts)
+    )
+    every = [shares(each.model, each.result, each.evidence.sure) for each in found]
+    return MeanShares(
+        tuple(np.mean(own, axis=0) for own in zip(*every)),
+        tuple(np.std(own, axis=0) for own in zip(*every)),
+        found,
+    )
