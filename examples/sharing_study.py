@@ -27,7 +27,7 @@ from sklearn.model_selection import KFold, cross_val_predict
 
 import jaxshared as js
 from jaxshared.starts import allotted, matched
-from jaxshared.uses import consensus, sharing
+from jaxshared.uses import sharing
 
 RANKS = (20, 30, 50)
 LIMITS = dict(max_steps=300)
@@ -198,7 +198,7 @@ def starts(args):
             }
             for name, init in given.items():
                 results[name] = js.fit(model, checked, key=key, init=init, **LIMITS)
-            agreed = consensus.consensus(model, checked, key=key, restarts=5, **LIMITS)
+            agreed = js.consensus(model, checked, key=key, restarts=5, **LIMITS)
             results["consensus of five"] = agreed.result
             robust = js.fit(js.RJSNMF(*ranks), checked, key=key, **LIMITS)
             results["RJSNMF"] = robust._replace(
@@ -301,7 +301,7 @@ def _ways(model, sources, key):
         "random": js.fit(model, sources, key=key, **LIMITS),
         "best of five": js.fit(model, sources, key=key, restarts=5, **LIMITS),
         "allotted": js.fit(model, sources, key=key, init=start, **LIMITS),
-        "consensus of ten": consensus.consensus(model, sources, key=key, **LIMITS).result,
+        "consensus of ten": js.consensus(model, sources, key=key, **LIMITS).result,
     }
 
 

@@ -6,7 +6,6 @@ import pytest
 from scipy.optimize import linear_sum_assignment
 
 import jaxshared as js
-from jaxshared.uses.consensus import consensus
 
 
 def planted(seed=0, shared=3, specific=(3, 4), features=120, samples=(100, 120)):
@@ -28,8 +27,8 @@ def cosines(one, other):
 
 def test_a_component_that_all_restarts_find_is_stable_and_a_surplus_one_is_less_so():
     sources, bases = planted(shared=2, specific=(1, 1))
-    right = consensus(js.JSNMF(2, (1, 1)), sources, key=jax.random.key(0), restarts=6)
-    more = consensus(js.JSNMF(2, (4, 1)), sources, key=jax.random.key(0), restarts=6)
+    right = js.consensus(js.JSNMF(2, (1, 1)), sources, key=jax.random.key(0), restarts=6)
+    more = js.consensus(js.JSNMF(2, (4, 1)), sources, key=jax.random.key(0), restarts=6)
     assert right.stability.min() > 0.95
     assert cosines(right.result.params.bases[0], bases[0]).min() > 0.95
     assert more.stability[2:6].min() < 0.9 * right.stability.min()
@@ -37,7 +36,9 @@ def test_a_component_that_all_restarts_find_is_stable_and_a_surplus_one_is_less_
 
 def test_stability_has_one_number_per_component_between_zero_and_one():
     sources, _ = planted()
-    found = consensus(js.JSNMF(3, (3, 4)), sources, key=jax.random.key(0), restarts=3, max_steps=50)
+    found = js.consensus(
+        js.JSNMF(3, (3, 4)), sources, key=jax.random.key(0), restarts=3, max_steps=50
+    )
     assert found.stability.shape == (10,) and found.objectives.shape == (3,)
     assert np.all((found.stability >= 0) & (found.stability <= 1 + 1e-6))
 
@@ -50,7 +51,7 @@ def test_stability_has_one_number_per_component_between_zero_and_one():
 def test_every_model_that_is_fitted_by_steps_has_a_consensus(model):
     rng = np.random.default_rng(0)
     sources = [rng.random((12, 10)), rng.random((12, 10))][: model.num_sources or 2]
-    found = consensus(model, sources, key=jax.random.key(0), restarts=3, max_steps=10)
+    found = js.consensus(model, sources, key=jax.random.key(0), restarts=3, max_steps=10)
     assert found.stability.shape == (sum(model.ranks),)
     assert np.isfinite(float(found.result.objective))
 
@@ -58,7 +59,7 @@ def test_every_model_that_is_fitted_by_steps_has_a_consensus(model):
 def test_the_same_key_gives_the_same_consensus():
     sources, _ = planted()
     runs = [
-        consensus(js.JSNMF(3, (3, 4)), sources, key=jax.random.key(5), restarts=3, max_steps=20)
+        js.consensus(js.JSNMF(3, (3, 4)), sources, key=jax.random.key(5), restarts=3, max_steps=20)
         for _ in range(2)
     ]
     np.testing.assert_array_equal(*(run.result.params.bases[0] for run in runs))
@@ -71,7 +72,7 @@ def test_two_consensuses_agree_more_than_two_fits_do():
     model, agree = js.NMF(12), {}
     for name, fitted in {
         "fit": lambda key: js.fit(model, x, key=key),
-        "consensus": lambda key: consensus(model, x, key=key, restarts=10).result,
+        "consensus": lambda key: js.consensus(model, x, key=key, restarts=10).result,
     }.items():
         one, other = (fitted(jax.random.key(seed)).params.bases[0] for seed in (1, 2))
         agree[name] = cosines(one, other).mean()
@@ -80,6 +81,6 @@ def test_two_consensuses_agree_more_than_two_fits_do():
 
 def test_one_restart_has_nobody_to_agree_with():
     with pytest.raises(ValueError, match="from 2 up"):
-        consensus(js.NMF(1), np.ones((3, 4)), key=jax.random.key(0), restarts=1)
+        js.consensus(js.NMF(1), np.ones((3, 4)), key=jax.random.key(0), restarts=1)
     with pytest.raises(ValueError, match="keep is 0"):
-        consensus(js.NMF(1), np.ones((3, 4)), key=jax.random.key(0), keep=0)
+        js.consensus(js.NMF(1), np.ones((3, 4)), key=jax.random.key(0), keep=0)
