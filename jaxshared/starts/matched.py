@@ -64,7 +64,8 @@ def _groups(sharing, bases):
     for s in sorted(range(len(sharing)), key=lambda s: -len(sharing[s][0])):
         members, rank = sharing[s]
         places, alike = _alike([bases[i][:, free[i]] for i in members])
-        best = np.argsort(-alike, kind="stable")[:rank]
+        # A column alone is like itself, up to a rounding that must not decide.
+        best = np.argsort(-alike, kind="stable")[:rank] if len(members) > 1 else np.arange(rank)
         for i, place in zip(members, places):
             chosen[s][i] = free[i][place[best]]
             free[i] = np.delete(free[i], place[best])

@@ -100,7 +100,7 @@ def test_an_allotted_start_loses_least_of_what_the_sources_use():
 def test_sparse_sources_start_like_dense_ones(start, x64):
     rng = np.random.default_rng(0)
     arrays = [rng.random((30, 12)) * (rng.random((30, 12)) < 0.3) for _ in range(2)]
-    model = js.JSNMF(1, (2, 1))
+    model = js.JSNMF(2, (2, 1))
     dense = start(jax.random.key(0), model, js.as_sources(arrays), max_steps=5)
     compressed = js.as_sources([scipy.sparse.csr_array(x) for x in arrays])
     sparse = start(jax.random.key(0), model, compressed, max_steps=5)
