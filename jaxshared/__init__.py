@@ -34,6 +34,7 @@ from jaxshared.models.shared import SharedNMF
 from jaxshared.transforms import register, split_grad
 from jaxshared.solvers import HALS, Accelerated, Multiplicative, ProjectedGradient, violation
 from jaxshared.solve import solve
+from jaxshared import starts
 from jaxshared.fit import fit
 from jaxshared.sweep import Sweep, sweep
 from jaxshared.project import project
@@ -41,7 +42,8 @@ from jaxshared.verify import verify
 from jaxshared.store import load, save
 from jaxshared import boolean
 from jaxshared.boolean import JSBMF
-from jaxshared.uses import baselines, clustering, retrieval, selection, views
+from jaxshared.uses import baselines, clustering, retrieval, selection, sharing, views
+from jaxshared.uses.consensus import Consensus, consensus
 from jaxshared.uses.factors import Factors, factors, lost_components
 from jaxshared import metrics
 from jaxshared.app import plots, report

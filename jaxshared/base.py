@@ -186,7 +186,7 @@ class Model:
     quadratic_blocks = False
 
     def init(self, key, sources, *, method="random"):
-        """Starting factors for ``sources``; see :mod:`jaxshared.starts` for the methods."""
+        """Starting factors for ``sources``; see :mod:`jaxshared.initial` for the methods."""
         raise NotImplementedError(f"{type(self).__name__} does not define init.")
 
     def rescale(self, params, sources):

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from jaxshared.checks import whole_number
 from jaxshared.factorisation import Factorisation
-from jaxshared.starts.views import start_views
+from jaxshared.initial.views import start_views
 from jaxshared.terms import Term, own
 
 __all__ = ["ColNMF", "Params"]

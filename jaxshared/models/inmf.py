@@ -18,9 +18,9 @@ from jaxshared.base import Params
 from jaxshared.checks import whole_number
 from jaxshared.data.products import sum_ratio
 from jaxshared.factorisation import Factorisation
+from jaxshared.initial import factors as start
 from jaxshared.models.shared import SharedNMF
 from jaxshared.penalties import Departure
-from jaxshared.starts import factors as start
 from jaxshared.terms import Projection, Term, own, summed
 
 __all__ = ["INMF"]

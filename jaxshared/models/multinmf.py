@@ -22,8 +22,8 @@ from jaxshared.base import Model
 from jaxshared.checks import per_source, whole_number
 from jaxshared.data.partial import Partial, mask_of
 from jaxshared.factorisation import Factorisation
+from jaxshared.initial import views
 from jaxshared.penalties import Agreement
-from jaxshared.starts import views
 from jaxshared.terms import Term, own
 
 __all__ = ["MultiNMF", "Params"]

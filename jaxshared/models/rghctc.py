@@ -22,8 +22,8 @@ from jaxshared.checks import whole_number
 from jaxshared.data.graph import check_graphs
 from jaxshared.data.sparse import Sparse
 from jaxshared.factorisation import Factorisation
+from jaxshared.initial import factors as start
 from jaxshared.penalties import Errors, Smoothness
-from jaxshared.starts import factors as start
 from jaxshared.terms import Projection, Term, own
 
 __all__ = ["RGHCTC", "Params"]

@@ -21,7 +21,7 @@ import numpy as np
 from jaxshared.base import Constraint, Params
 from jaxshared.data.sharing import as_sharing
 from jaxshared.factorisation import Factorisation
-from jaxshared.starts import factors as start
+from jaxshared.initial import factors as start
 from jaxshared.terms import Term, beside, own
 
 __all__ = ["SharedBasis", "SharedNMF"]
@@ -57,7 +57,7 @@ class SharedBasis(Factorisation):
         return slice(before, before + self.sharing[s][1])
 
     def init(self, key, sources, *, method="random"):
-        """Random factors scaled to each source, or NNDSVD: see :mod:`jaxshared.starts`.
+        """Random factors scaled to each source, or NNDSVD: see :mod:`jaxshared.initial`.
 
         NNDSVD takes each basis from the sources that share it, side by side and of equal norm.
         """

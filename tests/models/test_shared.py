@@ -10,9 +10,9 @@ import scipy.optimize
 import scipy.sparse
 
 import jaxshared as js
+from jaxshared.initial import factors as start
 from jaxshared.models.inmf import INMF
 from jaxshared.models.rjsnmf import RJSNMF
-from jaxshared.starts import factors as start
 
 from ..reference import gupta
 

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxshared.data.products import product, sum_ratio, transposed_product
-from jaxshared.starts.factors import nndsvd, random_factors
+from jaxshared.initial.factors import nndsvd, random_factors
 
 __all__ = ["chain", "heavy_weights", "start_views", "unit_sums"]
 

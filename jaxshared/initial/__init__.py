@@ -1,0 +1,1 @@
+"""Initial factors that models draw: random, from singular vectors, common to views."""

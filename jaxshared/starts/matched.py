@@ -1,0 +1,92 @@
+"""Matched starts: NMF of each source, and columns that are alike in several sources made one.
+
+For a sharing set, one column of each of its sources is joined to a group; the groups whose least
+alike column has the largest cosine to the group are the set's. Sets of many sources choose first, and
+what nobody chose is specific.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxshared.base import Constraint, Params
+from jaxshared.models.nmf import NMF
+from jaxshared.solve import solve
+
+__all__ = ["matched"]
+
+# As in the allotted start.
+FLOOR = 1e-3
+
+
+def matched(key, model, sources, *, max_steps=100):
+    """Starting factors of a model of the shared family, for checked sources.
+
+    Costs one NMF of each source, at the rank that the model has in it: about as much as
+    ``max_steps`` steps of the model. Runs on the host: not under ``jit``.
+
+    >>> import jaxshared as js
+    >>> x, y = jnp.kron(jnp.eye(3), jnp.ones((2, 4)))[:, :8], jnp.kron(jnp.eye(3), jnp.ones((2, 4)))[:, 4:]
+    >>> start = matched(jax.random.key(0), js.JSNMF(shared=1, specific=(1, 1)), (x, y))
+    >>> (start.bases[0][:, 0] > 0.1).tolist()
+    [False, False, True, True, False, False]
+    """
+    bases, coefs = [], []
+    for i, source in enumerate(sources):
+        alone = NMF(sum(model.ranks[s] for s in model.sets_of(i)))
+        first = alone.init(jax.random.fold_in(key, i), (source,))
+        hyper = alone.hyper((source,))
+        fitted = alone.normalise(solve(alone, first, (source,), hyper, max_steps=max_steps).params)
+        bases.append(np.asarray(fitted.bases[0]))
+        coefs.append(np.asarray(fitted.coefs[0]))
+    groups = _groups(model.sharing, bases)
+    shared = [
+        np.mean([bases[i][:, groups[s][i]] for i in members], axis=0)
+        for s, (members, _) in enumerate(model.sharing)
+    ]
+    taken = [
+        np.concatenate([coef[:, groups[s][i]] for s in model.sets_of(i)], axis=1)
+        for i, coef in enumerate(coefs)
+    ]
+    params = Params(tuple(map(_floored, shared)), tuple(map(_floored, taken)))
+    if Constraint.SPHERE in jax.tree.leaves(model.constraints(params)):
+        params = model.normalise(params)
+    return params
+
+
+def _groups(sharing, bases):
+    """Per sharing set: for each of its sources the columns taken, group after group."""
+    free = [np.arange(basis.shape[1]) for basis in bases]
+    chosen = [{i: np.zeros(0, int) for i in members} for members, _ in sharing]
+    for s in sorted(range(len(sharing)), key=lambda s: -len(sharing[s][0])):
+        members, rank = sharing[s]
+        places, alike = _alike([bases[i][:, free[i]] for i in members])
+        # A column alone is like itself, up to a rounding that must not decide.
+        best = np.argsort(-alike, kind="stable")[:rank] if len(members) > 1 else np.arange(rank)
+        for i, place in zip(members, places):
+            chosen[s][i] = free[i][place[best]]
+            free[i] = np.delete(free[i], place[best])
+    return chosen
+
+
+def _alike(bases):
+    """Groups of one column of each basis, and the least cosine of a column to its group's mean."""
+    from scipy.optimize import linear_sum_assignment  # slow to import
+
+    order = np.argsort([basis.shape[1] for basis in bases], kind="stable")
+    first = order[0]  # the one with the fewest columns: each of them finds a partner
+    mean = bases[first].copy()
+    places = {first: np.arange(mean.shape[1])}
+    for i in order[1:]:
+        _, places[i] = linear_sum_assignment(-(mean.T @ bases[i]))
+        mean += bases[i][:, places[i]]
+    norms = np.linalg.norm(mean, axis=0)
+    mean /= np.where(norms > 0, norms, 1)
+    cosines = [np.sum(mean * bases[i][:, places[i]], axis=0) for i in range(len(bases))]
+    return [places[i] for i in range(len(bases))], np.min(cosines, axis=0)
+
+
+def _floored(factor):
+    return jnp.maximum(factor, FLOOR * np.mean(factor) if factor.size else 0)

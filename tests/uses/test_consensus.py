@@ -1,0 +1,86 @@
+"""Consensus: what restarts agree on, and how far they do."""
+
+import jax
+import numpy as np
+import pytest
+from scipy.optimize import linear_sum_assignment
+
+import jaxshared as js
+
+
+def planted(seed=0, shared=3, specific=(3, 4), features=120, samples=(100, 120)):
+    rng = np.random.default_rng(seed)
+    bases = [rng.gamma(0.3, size=(features, rank)) for rank in (shared, *specific)]
+    sources = []
+    for i, n in enumerate(samples):
+        basis = np.hstack([bases[0], bases[1 + i]])
+        x = basis @ rng.gamma(0.5, size=(basis.shape[1], n))
+        sources.append(x + 0.1 * x.mean() * rng.random(x.shape))
+    return sources, bases
+
+
+def cosines(one, other):
+    one, other = (np.asarray(z) / np.linalg.norm(z, axis=0) for z in (one, other))
+    table = one.T @ other
+    return table[linear_sum_assignment(-table)]
+
+
+def test_a_component_that_all_restarts_find_is_stable_and_a_surplus_one_is_less_so():
+    sources, bases = planted(shared=2, specific=(1, 1))
+    right = js.consensus(js.JSNMF(2, (1, 1)), sources, key=jax.random.key(0), restarts=6)
+    more = js.consensus(js.JSNMF(2, (4, 1)), sources, key=jax.random.key(0), restarts=6)
+    assert right.stability.min() > 0.95
+    assert cosines(right.result.params.bases[0], bases[0]).min() > 0.95
+    assert more.stability[2:6].min() < 0.9 * right.stability.min()
+
+
+def test_stability_has_one_number_per_component_between_zero_and_one():
+    sources, _ = planted()
+    found = js.consensus(
+        js.JSNMF(3, (3, 4)), sources, key=jax.random.key(0), restarts=3, max_steps=50
+    )
+    assert found.stability.shape == (10,) and found.objectives.shape == (3,)
+    assert np.all((found.stability >= 0) & (found.stability <= 1 + 1e-6))
+
+
+@pytest.mark.parametrize(
+    "model",
+    [js.NMF(3), js.INMF(2), js.ColNMF(2), js.ConcatNMF(2), js.MultiNMF(2), js.RJSNMF(1, (1, 2))],
+    ids=lambda model: type(model).__name__,
+)
+def test_every_model_that_is_fitted_by_steps_has_a_consensus(model):
+    rng = np.random.default_rng(0)
+    sources = [rng.random((12, 10)), rng.random((12, 10))][: model.num_sources or 2]
+    found = js.consensus(model, sources, key=jax.random.key(0), restarts=3, max_steps=10)
+    assert found.stability.shape == (sum(model.ranks),)
+    assert np.isfinite(float(found.result.objective))
+
+
+def test_the_same_key_gives_the_same_consensus():
+    sources, _ = planted()
+    runs = [
+        js.consensus(js.JSNMF(3, (3, 4)), sources, key=jax.random.key(5), restarts=3, max_steps=20)
+        for _ in range(2)
+    ]
+    np.testing.assert_array_equal(*(run.result.params.bases[0] for run in runs))
+    np.testing.assert_array_equal(*(run.stability for run in runs))
+
+
+def test_two_consensuses_agree_more_than_two_fits_do():
+    rng = np.random.default_rng(0)
+    x = rng.gamma(0.3, size=(80, 12)) @ rng.gamma(0.3, size=(12, 200)) + rng.random((80, 200))
+    model, agree = js.NMF(12), {}
+    for name, fitted in {
+        "fit": lambda key: js.fit(model, x, key=key),
+        "consensus": lambda key: js.consensus(model, x, key=key, restarts=10).result,
+    }.items():
+        one, other = (fitted(jax.random.key(seed)).params.bases[0] for seed in (1, 2))
+        agree[name] = cosines(one, other).mean()
+    assert agree["consensus"] > agree["fit"]
+
+
+def test_one_restart_has_nobody_to_agree_with():
+    with pytest.raises(ValueError, match="from 2 up"):
+        js.consensus(js.NMF(1), np.ones((3, 4)), key=jax.random.key(0), restarts=1)
+    with pytest.raises(ValueError, match="keep is 0"):
+        js.consensus(js.NMF(1), np.ones((3, 4)), key=jax.random.key(0), keep=0)
