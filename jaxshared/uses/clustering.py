@@ -123,7 +123,8 @@ def cluster(model, params, num_clusters, *, key, part="all", scale="hellinger", 
             f"num_clusters is {num_clusters!r}: pass one number, or one for each of the "
             f"{len(params.coefs)} sources."
         )
-    counts = np.broadcast_to(num_clusters, len(params.coefs))
+    one = np.ndim(num_clusters) == 0
+    counts = [num_clusters] * len(params.coefs) if one else list(num_clusters)
     for source, (coefs, each) in enumerate(zip(scaled.coefs, jax.random.split(key, len(counts)))):
         columns = part_columns(model, params, source, part)
         if not columns.size:
@@ -133,7 +134,7 @@ def cluster(model, params, num_clusters, *, key, part="all", scale="hellinger", 
         labels.append(
             cluster_coefs(
                 np.asarray(coefs)[:, columns],
-                counts[source].item(),
+                counts[source],
                 key=each,
                 scale=scale,
                 restarts=restarts,

@@ -26,7 +26,7 @@ PACKAGE = str(pathlib.Path(js.__file__).parent)
 CLASSES = ("right", "clear error", "raw error", "silent wrong", "hang", "crash")
 # What a clear error may call an argument.
 ALIASES = {
-    "source": ("source", "matrix"),
+    "source": ("source", "matrix", "samples"),
     "weights": ("weights", "source has no seen entry"),
     "params": ("bases", "coefs", "factor"),
     "init": ("init", "factors"),
@@ -74,7 +74,9 @@ def _fit(model="NMF", source=None, key=None, **options):
 
 
 def _check_result(model, result, sources, hyper):
-    wrong = _check_factors(result.params)
+    constraints = jax.tree.leaves(model.constraints(result.params))
+    signed = [c is js.Constraint.FREE for c in constraints]
+    wrong = _check_factors(result.params, signed)
     if result.status == js.Status.NONFINITE:
         return wrong or "status NONFINITE"
     if not np.isfinite(float(result.objective)):
@@ -88,11 +90,12 @@ def _check_result(model, result, sources, hyper):
     return wrong
 
 
-def _check_factors(tree):
-    for leaf in jax.tree.leaves(tree):
+def _check_factors(tree, signed=()):
+    leaves = jax.tree.leaves(tree)
+    for leaf, free in zip(leaves, signed or [False] * len(leaves)):
         if not np.isfinite(np.asarray(leaf)).all():
             return "factors that are not finite"
-        if np.any(np.asarray(leaf) < 0):
+        if not free and np.any(np.asarray(leaf) < 0):
             return "negative factors"
     return ""
 
@@ -217,8 +220,8 @@ DEFAULTS = {
     "model": "NMF",
     "weights": "ones",
     "source": ("numpy", "float32", "none", 0),
+    "documents": next(iter(TEXTS)),
 }
-DEFAULTS["documents"] = next(iter(TEXTS))
 
 
 def sources():
@@ -291,11 +294,8 @@ def _cannot_tell(call):
     """Where the verdict on a value alone does not hold for the call."""
     chosen = dict(call.arguments)
     source = chosen.get("source")
-    if call.function == "missing":  # NaN and masked entries are what it is for
-        return True
-    if call.function == "observed":  # refuses what is not sparse
-        return True
-    if call.function == "weighted":  # entries of weight zero are not looked at
+    # NaN is what missing is for; observed wants sparse; weighted skips entries of weight zero.
+    if call.function in ("missing", "observed", "weighted"):
         return True
     if call.function in ("as_source", "missing", "neighbour_graph", "project") and isinstance(
         source, str
@@ -322,13 +322,13 @@ def make(call):
     if arguments.get("source", SOURCE) is not None:  # the number of one, or none at all
         given.pop("source", None)
     given |= dict(call.arguments)
-    given = {name: _value(call.function, name, chosen).make() for name, chosen in given.items()}
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        given = {name: _value(call.function, name, chosen).make() for name, chosen in given.items()}
+        try:
             wrong = function(**given)
-    except Exception as error:  # every kind is judged
-        return _judge_error(call, error, names)
+        except Exception as error:  # every kind is judged
+            return _judge_error(call, error, names)
     if must_refuse(call):
         return Outcome("silent wrong", "nonsense was accepted")
     if wrong and (wrong != "status NONFINITE" or verdict(call) == "good"):

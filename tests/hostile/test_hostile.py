@@ -2,13 +2,14 @@
 
 import collections
 
+import hypothesis
 import jax
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 
 from .calls import Call, calls, make
 
-CASES = 1000
+CASES = 500
 # Once wrong, each in its own way: never again.
 PAST = {
     "a NaN in more than 4,096 entries": Call(
@@ -63,14 +64,16 @@ def test_a_past_failure_stays_mended(name):
     assert outcome.kind in ("right", "clear error"), f"{PAST[name]}: {outcome}"
 
 
-def test_no_hostile_call_is_silently_wrong_or_ends_in_a_raw_error(record_property):
+@pytest.mark.parametrize("seed", [0, 1])  # two batches of those that make fuzz makes
+def test_no_hostile_call_is_silently_wrong_or_ends_in_a_raw_error(seed, record_property):
     seen = collections.Counter()
 
+    @hypothesis.seed(seed)
     @settings(
         max_examples=CASES,
         deadline=None,
-        derandomize=True,
         database=None,
+        phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
     )
     @given(calls())
@@ -80,6 +83,6 @@ def test_no_hostile_call_is_silently_wrong_or_ends_in_a_raw_error(record_propert
         assert outcome.kind in ("right", "clear error"), f"{call}: {outcome}"
 
     run()
-    assert seen.total() >= CASES / 2  # hypothesis does not repeat a call
+    assert seen.total() >= CASES  # no call was lost
     assert min(seen["right"], seen["clear error"]) > 50  # the generator makes both
     record_property("compilation", f"hostile calls, quick compilation: {dict(seen)}")

@@ -206,7 +206,7 @@ COHERENCE = {
     # Accepted, and CONVERGED far above the zero model: see docs/reliability.md.
     "1e17": Value(lambda: {"coherence": 1e17}, "either", pending=True),
 }
-INIT = good("random", "nndsvd") | bad("a", 5, None, (1, 2), [], pending=False)
+INIT = good("random", "nndsvd", None) | bad("a", 5, (1, 2), [])
 
 
 @functools.cache

@@ -66,7 +66,7 @@ def test_a_fit_says_converged_only_where_the_violation_is_small(name):
     assert float(result.objective) < float(row.model.objective(zero, sources, hyper))
 
 
-@every
+@pytest.mark.parametrize("name", ["NMF", "RJSNMF", "MultiNMF", "RGHCTC"])
 def test_a_nan_in_the_middle_of_a_fit_stops_it_and_keeps_finite_factors(name):
     # As if a device had made a mistake: the boundary has let this source pass.
     model, params, sources, hyper = setting(name)
