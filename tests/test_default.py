@@ -25,7 +25,6 @@ def test_values_at_real_sizes_under_default_compilation(record_property, tmp_pat
         "-m",
         "pytest",
         str(REAL),
-        "-q",
         "-p",
         "no:cacheprovider",
         "-p",
