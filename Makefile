@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 .DEFAULT_GOAL := help
 
-.PHONY: help demo test bench docs lint clean
+.PHONY: help demo test fuzz bench docs lint clean
 help:  ## what there is to make
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
 
@@ -19,6 +19,9 @@ demo: $(VENV)/.report  ## fit shared and specific factors on real data and write
 
 test: $(VENV)/.test  ## run every test, doctest, example and README snippet
 	@$(BIN)/python -m pytest -n auto
+
+fuzz: $(VENV)/.test  ## make 20,000 hostile calls in child processes and print what came of them
+	@$(BIN)/python -m tests.hostile 20000
 
 bench: $(VENV)/.bench  ## print speed and memory against scikit-learn and SciPy
 	@$(BIN)/python -m benchmarks

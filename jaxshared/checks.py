@@ -1,23 +1,209 @@
-"""Checks of single numbers, with their names in the message."""
+"""Checks of arguments at the boundary, with their names in the message."""
 
 from __future__ import annotations
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
-__all__ = ["per_source", "strength", "whole_number"]
+__all__ = [
+    "concrete",
+    "factor",
+    "hyper_of",
+    "instance_of",
+    "per_source",
+    "place",
+    "random_key",
+    "solver_of",
+    "starting_factor",
+    "strength",
+    "tolerance",
+    "whole_number",
+]
+
+#: Counts above these could not end, or would not fit into memory; by name of the argument.
+MOST = {"restarts": 100_000, "max_steps": 10**8, "max_sweeps": 10**8, "folds": 10_000}
 
 
-def whole_number(value, name, least=1):
-    """``value`` as a Python integer, or a ValueError unless it is a whole number from ``least`` up."""
+def whole_number(value, name, least=1, most=None):
+    """``value`` as a Python integer, or a ValueError unless it is a whole number from ``least`` up.
+
+    >>> whole_number(10**9, "restarts")
+    Traceback (most recent call last):
+    ...
+    ValueError: restarts is 1000000000: it must be a whole number from 1 to 100000.
+    """
+    most = MOST.get(name) if most is None else most
     try:
         number = int(value)
         whole = np.ndim(value) == 0 and number == value
     except (TypeError, ValueError, OverflowError):
         whole = False
-    if not whole or number < least or isinstance(value, bool | np.bool_):
-        raise ValueError(f"{name} is {value!r}: it must be a whole number from {least} up.")
+    inside = whole and number >= least and (most is None or number <= most)
+    if not inside or isinstance(value, bool | np.bool_):
+        until = "up" if most is None else f"to {most}"
+        until = f"from {least} {until}"
+        raise ValueError(f"{name} is {_short(value)}: it must be a whole number {until}.")
     return number
+
+
+def place(value, name, count, what):
+    """``value`` as an index below ``count``, which is the number of ``what``.
+
+    >>> place(5, "source", 2, "sources")
+    Traceback (most recent call last):
+    ...
+    ValueError: source is 5 but there are 2 sources: it must be a whole number from 0 to 1.
+    """
+    try:
+        return whole_number(value, name, 0, count - 1)
+    except ValueError:
+        raise ValueError(
+            f"{name} is {_short(value)} but there are {count} {what}: it must be a whole number from 0 "
+            f"to {count - 1}."
+        ) from None
+
+
+def tolerance(value, name="tol"):
+    """``None`` or one number from 0 up, not NaN; a traced number is taken as it is.
+
+    >>> tolerance("a")
+    Traceback (most recent call last):
+    ...
+    ValueError: tol is 'a': it must be None, or a number from 0 up.
+    """
+    if value is None or isinstance(value, jax.core.Tracer):
+        return value
+    number = _number(value)
+    if number is None or not number >= 0:
+        raise ValueError(f"{name} is {_short(value)}: it must be None, or a number from 0 up.")
+    return value
+
+
+def solver_of(value, default):
+    """``value`` where it is a solver, ``default`` for None; a class or a name is refused.
+
+    >>> solver_of("hals", None)
+    Traceback (most recent call last):
+    ...
+    TypeError: solver is 'hals': pass a solver such as js.HALS(), or None for the default.
+    """
+    if value is None:
+        return default
+    if isinstance(value, type):
+        raise TypeError(f"solver is the class {value.__name__}: pass {value.__name__}().")
+    if not all(callable(getattr(value, method, None)) for method in ("init", "step")):
+        raise TypeError(
+            f"solver is {_short(value)}: pass a solver such as js.HALS(), or None for the default."
+        )
+    return value
+
+
+def instance_of(value, name, kind, example):
+    """``value`` where it is a ``kind``; a class, a number or a name is refused with an ``example``.
+
+    >>> instance_of(5, "model", str, "js.NMF(4)")
+    Traceback (most recent call last):
+    ...
+    TypeError: model is 5: pass one, for example js.NMF(4).
+    """
+    if not isinstance(value, kind):
+        raise TypeError(f"{name} is {_short(value)}: pass one, for example {example}.")
+    return value
+
+
+def hyper_of(value, names):
+    """None, a dictionary of changes, or the NamedTuple that ``model.hyper`` returned.
+
+    >>> hyper_of(3, ("weights",))
+    Traceback (most recent call last):
+    ...
+    TypeError: hyper is 3: pass a dictionary with some of weights, or what model.hyper returned.
+    """
+    named = isinstance(value, tuple) and getattr(value, "_fields", None) == tuple(names)
+    if value is None or isinstance(value, dict) or named:
+        return value
+    raise TypeError(
+        f"hyper is {_short(value)}: pass a dictionary with some of {', '.join(names)}, or what "
+        f"model.hyper returned."
+    )
+
+
+def concrete(function, *values):
+    """A TypeError where ``function``, which decides things on the host, is called under ``jit``.
+
+    >>> concrete("js.fit", (1.0, None))
+    """
+    if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(values)):
+        raise TypeError(f"{function} cannot be called under jit, vmap or grad: use js.solve there.")
+
+
+def random_key(key):
+    """A random key, or an error that shows how to make one.
+
+    >>> random_key(0)
+    Traceback (most recent call last):
+    ...
+    TypeError: key is 0: pass a random key, for example jax.random.key(0).
+    """
+    if not isinstance(key, jax.Array) or not (
+        (jnp.issubdtype(key.dtype, jax.dtypes.prng_key) and key.shape == ())
+        or (key.dtype == jnp.uint32 and key.shape == (2,))
+    ):
+        raise TypeError(f"key is {_short(key)}: pass a random key, for example jax.random.key(0).")
+    return key
+
+
+def factor(value, name):
+    """One factor: a finite matrix of real numbers. A traced one is taken as it is.
+
+    >>> factor(np.array([[1.0, np.nan]]), "bases[0]")
+    Traceback (most recent call last):
+    ...
+    ValueError: bases[0] has 1 entry that is not finite (first at [0, 1]: nan): pass finite factors.
+    """
+    if isinstance(value, jax.core.Tracer):
+        return value
+    try:
+        array = np.asarray(value)
+    except (TypeError, ValueError):
+        array = np.asarray(None)
+    if array.ndim != 2 or array.dtype.kind not in "biuf":
+        raise ValueError(
+            f"{name} is {_short(value)}: a factor is a matrix of real numbers, (rows, rank)."
+        )
+    bad = ~np.isfinite(array)
+    if bad.any():
+        first = np.argwhere(bad)[0]
+        entries = "entry that is" if bad.sum() == 1 else "entries that are"
+        raise ValueError(
+            f"{name} has {bad.sum()} {entries} not finite (first at [{first[0]}, {first[1]}]: "
+            f"{array[tuple(first)]}): pass finite factors."
+        )
+    return value
+
+
+def starting_factor(value, name):
+    """A factor to start from: also within the range in which its products with the others stay.
+
+    A fit that begins with factors whose products vanish sees no gradient, and would take the zero
+    model for the end. Factors of zero are absent, and so are allowed.
+
+    >>> starting_factor(np.full((2, 2), 1e-20), "bases[0]")
+    Traceback (most recent call last):
+    ...
+    ValueError: bases[0] has entries up to 1e-20, whose squares leave the range of float32: multiply ...
+    """
+    if isinstance(factor(value, name), jax.core.Tracer):
+        return value
+    high = float(np.abs(np.asarray(value)).max(initial=0))
+    least, most = (float(np.sqrt(limit)) for limit in _range())
+    if high and not least < high < most:
+        raise ValueError(
+            f"{name} has entries up to {high:.3g}, whose squares leave the range of "
+            f"{jnp.result_type(float)}: multiply it by {1 / high:.3g}."
+        )
+    return value
 
 
 def per_source(value, sources, name, *, infinite=False):
@@ -32,15 +218,47 @@ def per_source(value, sources, name, *, infinite=False):
 
 
 def strength(value, name, *, infinite=False):
-    """One finite, non-negative number, checked where it can be looked at."""
+    """One finite, non-negative number, checked where it can be looked at.
+
+    A number whose products with the objective would vanish or overflow is refused: the fit would end
+    at once, with an objective of zero or infinity.
+
+    >>> strength(1e-38, "weights[0]")
+    Traceback (most recent call last):
+    ...
+    ValueError: weights[0] is 1e-38: it must be 0, or from 1e-30 to 9e+29 in float32.
+    """
     if isinstance(value, jax.core.Tracer):
         return value
-    try:
-        number = np.asarray(value)
-        good = number.ndim == 0 and number.dtype.kind in "biuf" and number >= 0
-        good = bool(good and (infinite or np.isfinite(number)))
-    except (TypeError, ValueError):
-        good = False
+    number = _number(value)
+    good = number is not None and number >= 0 and (infinite or np.isfinite(number))
     if not good:
-        raise ValueError(f"{name} is {value!r}: it must be finite and 0 or more.")
+        raise ValueError(f"{name} is {_short(value)}: it must be finite and 0 or more.")
+    least, most = _range()
+    if number and not (least <= number <= most or np.isinf(number)):
+        raise ValueError(
+            f"{name} is {_short(value)}: it must be 0, or from {least:.0e} to {most:.0e} in "
+            f"{jnp.result_type(float)}."
+        )
     return value
+
+
+def _range():
+    """What numbers may be if their products are to stay within the range of the default type."""
+    tiny = float(jnp.finfo(jnp.result_type(float)).tiny)
+    return (1e-30, 1e-8 / tiny) if tiny > 1e-50 else (tiny / 1e-8, 1e-8 / tiny)
+
+
+def _number(value):
+    """One real number as a float, or None."""
+    try:
+        array = np.asarray(value)
+        return float(array) if array.ndim == 0 and array.dtype.kind in "biuf" else None
+    except (TypeError, ValueError):
+        return None
+
+
+def _short(value):
+    """How a value is shown: not a page of it."""
+    text = repr(value)
+    return text if len(text) <= 60 else f"a {type(value).__name__} ({text[:40]}...)"

@@ -11,10 +11,19 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+# Set where tests run under JAX's default compilation: what depends on values is in tests/real.
+DEFAULT = "JAXSHARED_DEFAULT_COMPILATION"
+REAL = pathlib.Path(__file__).parent / "real"
+
 
 def pytest_configure(config):
     """Most of the time is compilation: do it quickly, and let processes share what they compiled."""
-    if jax.__version_info__[:2] == (0, 10):  # other versions may not know the flag
+    if config.args and all(
+        REAL in (p := pathlib.Path(a).resolve()).parents or p == REAL for a in config.args
+    ):
+        os.environ[DEFAULT] = "1"
+    # Other versions may not know the flag.
+    if jax.__version_info__[:2] == (0, 10) and DEFAULT not in os.environ:
         # A third of the compile time. Programs that tests start themselves are compiled as by default.
         quick = "--xla_cpu_use_fusion_emitters=false --xla_backend_optimization_level=0"
         before = os.environ.get("XLA_FLAGS")
@@ -29,6 +38,25 @@ def pytest_configure(config):
         os.environ["JAX_COMPILATION_CACHE_DIR"] = folder.name
     jax.config.update("jax_compilation_cache_dir", os.environ["JAX_COMPILATION_CACHE_DIR"])
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
+
+
+def pytest_ignore_collect(collection_path):
+    """Tests of values at real sizes are run by a child process: see tests/test_default.py."""
+    return True if collection_path == REAL and DEFAULT not in os.environ else None
+
+
+def pytest_collection_modifyitems(items):
+    """The child process takes longest: begin with it."""
+    items.sort(key=lambda item: item.path.name != "test_default.py")
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Say which tests ran under which compilation."""
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            for name, value in getattr(report, "user_properties", ()):
+                if name == "compilation" and report.when == "call":
+                    terminalreporter.write_line(value)
 
 
 @pytest.fixture(scope="session")

@@ -28,6 +28,10 @@ __all__ = [
 ]
 
 
+# Weighted counts of cells are summed in single precision.
+LARGEST = 1e37
+
+
 def as_boolean(sources):
     """Checked sources as a tuple of dense NumPy arrays of bool.
 
@@ -45,9 +49,7 @@ def as_boolean(sources):
 
 
 def _is_boolean(source):
-    return (
-        isinstance(source, np.ndarray) and source.dtype == bool and source.ndim == 2 and source.size
-    )
+    return type(source) is np.ndarray and source.dtype == bool and source.ndim == 2 and source.size
 
 
 def _booleans(source, name):
@@ -82,11 +84,19 @@ def as_weights(weights, sources):
                 f"weights is {weights!r}: use None, 'balanced', or one number per source."
             )
         return balanced_weights(sources)
-    values = np.asarray(weights, float)
+    try:
+        values = np.asarray(weights, float)
+    except (TypeError, ValueError):
+        values = np.array(np.nan)
     if values.shape not in ((), (len(sources),)) or not (np.isfinite(values) & (values >= 0)).all():
         raise ValueError(
             f"weights is {weights!r}: pass one non-negative number for each of the {len(sources)} "
             f"sources, None for all alike, or 'balanced'."
+        )
+    if values.max(initial=0) * sum(source.size for source in sources) > LARGEST:
+        raise ValueError(
+            f"weights is {weights!r}: that many wrong cells leave the range of float32. Divide them by "
+            f"{values.max():.3g}."
         )
     return np.broadcast_to(values, (len(sources),)).copy()
 

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 import scipy  # its parts are loaded when they are used
 
+from jaxshared.checks import whole_number
 from jaxshared.data.sources import as_source, host
 from jaxshared.data.sparse import Sparse
 
@@ -58,17 +59,19 @@ def neighbour_graph(source, neighbours=5, kernel="heat", *, width=None):
 
     if kernel not in KERNELS:
         raise ValueError(f"kernel is {kernel!r}: use one of {', '.join(KERNELS)}.")
-    if width is not None and not (kernel == "heat" and width > 0):
+    if width is not None and not (kernel == "heat" and _positive(width)):
         raise ValueError(
-            f"width is {width} with kernel {kernel!r}: it is the heat kernel's, above 0."
+            f"width is {width!r} with kernel {kernel!r}: it is the heat kernel's, above 0."
         )
     samples = host(as_source(source)).T
     samples = samples.tocsr() if scipy.sparse.issparse(samples) else samples
-    if int(neighbours) != neighbours or not 1 <= neighbours < samples.shape[0]:
+    try:
+        neighbours = whole_number(neighbours, "neighbours", 1, samples.shape[0] - 1)
+    except ValueError:
         raise ValueError(
-            f"neighbours is {neighbours} but there are {samples.shape[0]} samples: it must be a "
+            f"neighbours is {neighbours!r} but there are {samples.shape[0]} samples: it must be a "
             f"whole number from 1 to {samples.shape[0] - 1}."
-        )
+        ) from None
     metric = "cosine" if kernel == "cosine" else "euclidean"
     # With no query, scikit-learn leaves each sample out of its own neighbours, duplicates or not.
     search = NearestNeighbors(n_neighbors=int(neighbours), metric=metric).fit(samples)
@@ -78,6 +81,10 @@ def neighbour_graph(source, neighbours=5, kernel="heat", *, width=None):
     graph = _graph(near.maximum(near.T), samples.dtype)
     # No more edges than these: graphs of one size and one p have one shape, and compile once.
     return graph._replace(weights=_padded(graph.weights, 2 * int(neighbours) * samples.shape[0]))
+
+
+def _positive(width):
+    return np.ndim(width) == 0 and np.asarray(width).dtype.kind in "iuf" and 0 < width < np.inf
 
 
 def _kernel(distances, kernel, width):
@@ -170,6 +177,13 @@ def roughness(graph, coef):
     >>> roughness(graph, jnp.array([[1.0, 5.0], [4.0, 5.0]])).tolist()
     [18.0, 0.0]
     """
+    if not isinstance(graph, Graph):
+        raise TypeError(f"graph is a {type(graph).__name__}: pass what as_graph returns.")
+    if coef.shape[0] != graph.degrees.shape[0]:
+        raise ValueError(
+            f"coef has shape {coef.shape} but graph joins {graph.degrees.shape[0]} samples: it needs one "
+            f"row for each."
+        )
     ahead, behind = graph_halves(graph, coef)
     # A sum of squares, but its two halves are rounded apart.
     return jnp.maximum(jnp.sum(coef * ahead, axis=0) - jnp.sum(coef * behind, axis=0), 0)

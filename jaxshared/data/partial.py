@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from jaxshared.data.sparse import Sparse
 
@@ -72,7 +73,14 @@ def check_present(present, sources):
 
 
 def _checked(mask, v, sources):
-    mask, samples = jnp.asarray(mask), sources[0].shape[1]
+    samples = sources[0].shape[1]
+    if not isinstance(mask, jax.Array):
+        mask = np.asarray(mask)
+        if mask.dtype.kind not in "biuf":
+            raise ValueError(
+                f"present[{v}] has dtype {mask.dtype}: pass 0 and 1, or false and true."
+            )
+    mask = jnp.asarray(mask)
     if mask.shape != (samples,):
         raise ValueError(
             f"present[{v}] has shape {mask.shape}: it needs one entry for each of the "
@@ -81,4 +89,6 @@ def _checked(mask, v, sources):
     known = not isinstance(mask, jax.core.Tracer)
     if known and not bool(jnp.all((mask == 0) | (mask == 1))):
         raise ValueError(f"present[{v}] has entries other than 0 and 1.")
+    if known and not bool(jnp.any(mask == 1)):
+        raise ValueError(f"present[{v}] has no sample: leave sources[{v}] out.")
     return mask.astype(sources[0].dtype)

@@ -44,10 +44,11 @@ def weighted(source, weights, name="source"):
     >>> weighted(np.array([[1.0, 2.0]]), np.array([[1.0, 0.5]])).top.tolist()
     1.0
     """
-    if np.shape(source) != np.shape(weights) or len(np.shape(weights)) != 2:
+    shapes = _shape(source, name), _shape(weights, f"weights of {name}")
+    if shapes[0] != shapes[1] or len(shapes[1]) != 2:
         raise ValueError(
-            f"{name} has shape {np.shape(source)} but its weights have shape {np.shape(weights)}: give "
-            f"one weight per entry."
+            f"{name} has shape {shapes[0]} but its weights have shape {shapes[1]}: give one weight per "
+            f"entry."
         )
     if scipy.sparse.issparse(source) and scipy.sparse.issparse(weights):
         return _on_pattern(source, weights, name)
@@ -59,6 +60,13 @@ def weighted(source, weights, name="source"):
     _check_seen(np.asarray(weights) > 0, name)
     weights = weights.astype(dtype)
     return Weighted(values.astype(dtype), weights, jnp.max(weights))
+
+
+def _shape(matrix, name):
+    try:
+        return np.shape(matrix)
+    except ValueError:
+        raise TypeError(f"{name} is a {type(matrix).__name__} that is not a matrix.") from None
 
 
 def observed(source, name="source"):
@@ -75,6 +83,7 @@ def observed(source, name="source"):
             f"{name} is a {type(source).__name__}: pass a scipy.sparse matrix whose stored entries are "
             f"the seen ones, or use js.missing for a dense one with NaN."
         )
+    check_structure(source, name)
     coo = scipy.sparse.coo_array(source)
     ones = scipy.sparse.coo_array((np.ones(coo.nnz, np.float32), coo.coords), shape=coo.shape)
     return _on_pattern(coo, ones, name)

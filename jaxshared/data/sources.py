@@ -36,6 +36,11 @@ def as_sources(sources, *, aligned="features", num_sources=None):
     """
     if not isinstance(sources, (tuple, list)):
         sources = (sources,)
+    if sources and all(_is_row(each) for each in sources):
+        raise ValueError(
+            f"sources is a {type(sources).__name__} of {len(sources)} rows of numbers: a sequence holds "
+            f"sources. Pass one matrix as np.array(sources)."
+        )
     if not sources:
         raise ValueError("no sources: pass at least one (features, samples) matrix.")
     if num_sources is not None and len(sources) != num_sources:
@@ -56,6 +61,11 @@ def as_sources(sources, *, aligned="features", num_sources=None):
             )
     dtype = jnp.result_type(*(source.dtype for source in sources))
     return tuple(source.astype(dtype) for source in sources)
+
+
+def _is_row(source):
+    """Whether this is a plain sequence of numbers: a row of a matrix, and no source."""
+    return isinstance(source, (tuple, list)) and not any(np.ndim(each) for each in source[:1])
 
 
 def as_source(source, name="source"):
@@ -115,7 +125,7 @@ def _convert(source, name):
     if isinstance(source, jax_sparse.BCOO | jax_sparse.BCSR):
         source = _from_jax_sparse(source, name)
     if isinstance(source, np.ma.MaskedArray):
-        if np.ma.is_masked(source):
+        if np.ma.is_masked(source):  # a mask that is lost would make data of what was not seen
             raise ValueError(
                 f"{name} is a masked array with {int(np.ma.count_masked(source))} masked entries: pass "
                 f"js.missing({name}), which takes them as not seen."
@@ -153,6 +163,8 @@ def _from_jax_sparse(source, name):
 def _dense(source, name):
     try:
         array = source if isinstance(source, jax.Array) else np.asarray(source)
+        if array.dtype.kind in "iuf" and not array.dtype.isnative:
+            array = array.astype(array.dtype.newbyteorder("="))
         real = jnp.issubdtype(array.dtype, jnp.integer) or jnp.issubdtype(array.dtype, jnp.floating)
         if not (real or array.dtype == bool):
             raise TypeError(f"dtype {array.dtype}")
@@ -171,7 +183,7 @@ def _dense(source, name):
     if isinstance(array, jax.Array):
         return array.astype(dtype)
     with np.errstate(over="ignore"):  # what does not fit is reported as infinite below
-        converted = jnp.asarray(array.astype(dtype))  # also from another byte order
+        converted = jnp.asarray(array.astype(dtype))
     _check_not_vanished(array, converted, name)
     return converted
 

@@ -12,7 +12,7 @@ too short to learn from. A *document* is a string, or a sequence of terms that i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -68,6 +68,24 @@ def _itself(document):
     return document
 
 
+def _check_texts(texts, name):
+    """Strings, or sequences of terms, as a list; None and NaN among them are named by their place."""
+    if isinstance(texts, str) or not isinstance(texts, Iterable):
+        raise TypeError(f"{name} is {texts!r}: pass a list of strings, or of sequences of terms.")
+    texts = list(texts)
+    if not texts:
+        raise ValueError(f"{name} is empty: there is nothing to count.")
+    for at, text in enumerate(texts):
+        terms = text if _is_words(text) else [text]
+        odd = next((term for term in terms if not isinstance(term, str)), "")
+        if not isinstance(odd, str):
+            raise TypeError(
+                f"{name}[{at}] is or holds {odd!r}: pass strings, or sequences of strings; an empty "
+                f"string for a text that is missing."
+            )
+    return texts
+
+
 def count_terms(documents, *, vectorizer=None, **options):
     """Count the terms of documents: strings, which scikit-learn tokenises, or sequences of terms.
 
@@ -80,9 +98,7 @@ def count_terms(documents, *, vectorizer=None, **options):
     >>> count_terms([["New York", "c++"], ["c++"]]).vocabulary.tolist()
     ['New York', 'c++']
     """
-    documents = list(documents)
-    if not documents:
-        raise ValueError("documents is empty: there is nothing to count.")
+    documents = _check_texts(documents, "documents")
     if vectorizer is None:
         kinds = {_is_words(document) for document in documents}
         if len(kinds) > 1:
@@ -279,7 +295,7 @@ def query_vectors(queries, vocabulary, *, idf=None, expand=True, norm="l2"):
     terms = np.char.lower(vocabulary)
     places, columns = {}, []
     split = CountVectorizer(token_pattern=r"(?u)\b\w+\b").build_analyzer()
-    for query in [queries] if isinstance(queries, str) else queries:
+    for query in [queries] if isinstance(queries, str) else _check_texts(queries, "queries"):
         words = [str(w).lower() for w in query] if _is_words(query) else split(query)
         column = np.zeros(len(terms), dtype=np.float32)
         for word in words:

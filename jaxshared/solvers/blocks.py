@@ -72,7 +72,7 @@ def violation(model, params, sources, hyper):
 
     free of any scale of data, factors and weights; P restores the constraint. Blocks with a closed form
     are compared with it; frozen columns do not count. The root mean square over the columns, and the
-    largest over the blocks.
+    largest over the blocks. NaN where factors or halves are not finite.
     """
     leaves = jax.tree.leaves(params)
     constraints = jax.tree.leaves(model.constraints(params))
@@ -93,7 +93,11 @@ def violation(model, params, sources, hyper):
             if moving is not None:
                 z, pos, neg = (each[:, np.flatnonzero(moving)] for each in (z, pos, neg))
             residuals.append(_residual(constraint, z, pos, neg))
-    return jnp.max(jnp.stack([jnp.zeros((), leaves[0].dtype), *residuals]))
+    finite = jnp.all(jnp.stack([jnp.all(jnp.isfinite(z)) for z in leaves]))
+    for each in residuals:  # asked for by name: a maximum may drop a NaN
+        finite &= jnp.isfinite(each)
+    largest = jnp.max(jnp.stack([jnp.zeros((), leaves[0].dtype), *residuals]))
+    return jnp.where(finite, largest, jnp.nan)
 
 
 def _residual(constraint, z, pos, neg):
@@ -109,7 +113,8 @@ def _residual(constraint, z, pos, neg):
     revivable = (jnp.max(neg - pos, axis=0) > 0) & (constraint is not Constraint.SPHERE)
     each = jnp.where(present, moved / jnp.where(present, size, 1), revivable)
     count = jnp.maximum(jnp.sum(present | revivable), 1)
-    return jnp.sqrt(jnp.sum(each**2) / count)
+    # Comparisons are false for NaN, so a slope that is not finite would pass for a step of zero.
+    return jnp.where(jnp.all(jnp.isfinite(slope)), jnp.sqrt(jnp.sum(each**2) / count), jnp.nan)
 
 
 def _lengths(block):

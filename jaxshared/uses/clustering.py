@@ -13,7 +13,8 @@ import jax
 import numpy as np
 
 from jaxshared import metrics
-from jaxshared.uses.columns import PARTS, part_columns, unit_bases
+from jaxshared.checks import factor, random_key, whole_number
+from jaxshared.uses.columns import PARTS, check_factors, part_columns, unit_bases
 from jaxshared.uses.cotransfer import CoTransfer, cotransfer
 
 __all__ = [
@@ -46,6 +47,7 @@ class CommonCategories(NamedTuple):
 
 def seed_of(key):
     """The seed that scikit-learn gets for a JAX key: the same key, the same clusters."""
+    random_key(key)
     words = np.asarray(jax.random.key_data(key)).ravel()
     return int(np.random.SeedSequence(words.tolist()).generate_state(1)[0])
 
@@ -86,13 +88,18 @@ def cluster_coefs(coefs, num_clusters, *, key, scale="hellinger", restarts=10):
     """
     from sklearn.cluster import KMeans
 
-    coefs = np.asarray(coefs, dtype=np.float64)
+    coefs = np.asarray(factor(coefs, "coefs"), dtype=np.float64)
     if coefs.ndim != 2 or not coefs.shape[1]:
         raise ValueError(f"coefs has shape {coefs.shape}: it needs (samples, rank), rank above 0.")
-    if not 1 <= num_clusters <= len(coefs):
+    if scale == "hellinger" and (coefs < 0).any():
+        raise ValueError("coefs has negative entries: scale='hellinger' takes their roots.")
+    try:
+        num_clusters = whole_number(num_clusters, "num_clusters", 1, len(coefs))
+    except ValueError:
         raise ValueError(
-            f"num_clusters is {num_clusters}: it must be from 1 to the {len(coefs)} samples."
-        )
+            f"num_clusters is {num_clusters!r}: it must be from 1 to the {len(coefs)} samples."
+        ) from None
+    restarts = whole_number(restarts, "restarts")
     kmeans = KMeans(num_clusters, n_init=restarts, random_state=seed_of(key))
     return kmeans.fit_predict(scale_coefs(coefs, scale))
 
@@ -110,8 +117,16 @@ def cluster(model, params, num_clusters, *, key, part="all", scale="hellinger", 
     >>> [len(each) for each in labels], metrics.accuracy([0] * 4 + [1] * 4, labels[0])
     ([8, 4], 1.0)
     """
+    random_key(key)
+    check_factors(params)
     scaled, labels = unit_bases(model, params), []
-    counts = np.broadcast_to(num_clusters, len(params.coefs))
+    if np.shape(num_clusters) not in ((), (len(params.coefs),)):
+        raise ValueError(
+            f"num_clusters is {num_clusters!r}: pass one number, or one for each of the "
+            f"{len(params.coefs)} sources."
+        )
+    one = np.ndim(num_clusters) == 0
+    counts = [num_clusters] * len(params.coefs) if one else list(num_clusters)
     for source, (coefs, each) in enumerate(zip(scaled.coefs, jax.random.split(key, len(counts)))):
         columns = part_columns(model, params, source, part)
         if not columns.size:
@@ -121,7 +136,7 @@ def cluster(model, params, num_clusters, *, key, part="all", scale="hellinger", 
         labels.append(
             cluster_coefs(
                 np.asarray(coefs)[:, columns],
-                int(counts[source]),
+                counts[source],
                 key=each,
                 scale=scale,
                 restarts=restarts,

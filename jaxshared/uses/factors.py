@@ -9,9 +9,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxshared.boolean.model import BooleanModel
+from jaxshared.checks import whole_number
 from jaxshared.data.products import squared_norm
 from jaxshared.data.sources import as_sources
 from jaxshared.lost import lost_columns, lost_components, set_names, source_names
+from jaxshared.uses.columns import check_factors
 
 __all__ = ["Factors", "factors", "lost_components"]
 
@@ -91,6 +93,8 @@ def factors(model, result, sources=None, *, vocabulary=None, names=None, top=10)
     b 0       0.00%    100.00%  car
     """
     params = getattr(result, "params", result)
+    check_factors(params)
+    top = whole_number(top, "top", 0)
     parts = model.parts(params)
     names = source_names(parts, names)
     features = {basis.shape[0] for _, basis, _ in parts}

@@ -21,9 +21,10 @@ import numpy as np
 import scipy  # its parts are loaded when they are used
 
 from jaxshared import metrics
+from jaxshared.checks import factor, place, random_key, whole_number
 from jaxshared.data.sources import host
 from jaxshared.project import project
-from jaxshared.uses.columns import unit_bases
+from jaxshared.uses.columns import check_factors, unit_bases
 
 __all__ = [
     "Hidden",
@@ -92,7 +93,7 @@ def build_index(coefs):
     >>> build_index(jnp.array([[3.0, 4.0], [0.0, 0.0]])).items.round(1).tolist()
     [[0.6..., 0.8...], [0.0, 0.0]]
     """
-    coefs = jnp.asarray(coefs)
+    coefs = jnp.asarray(factor(coefs, "coefs"))
     if coefs.ndim != 2 or not coefs.shape[0]:
         raise ValueError(f"coefs has shape {coefs.shape}: it needs (items, rank), with items.")
     return Index(jax.jit(_unit_rows)(coefs))
@@ -109,17 +110,29 @@ def search(index, queries, *, top=10):
     >>> hits.items.tolist(), hits.scores.round(2).tolist()
     ([[2, 1]], [[1.0, 0.7...]])
     """
-    queries = jnp.asarray(queries)
+    if not isinstance(index, Index):
+        raise TypeError(f"index is a {type(index).__name__}: pass what build_index returned.")
+    factor(index.items, "index")
+    queries = jnp.asarray(factor(queries, "queries"))
     num_items, rank = index.items.shape
     if queries.ndim != 2 or queries.shape[1] != rank:
         raise ValueError(
             f"queries has shape {queries.shape}: it needs (queries, {rank}), one row of "
             "coefficients per query. Project query vectors with js.project, or use retrieve."
         )
-    if not 1 <= top <= num_items:
-        raise ValueError(f"top is {top}: it must be from 1 to the number of items, {num_items}.")
+    top = _check_top(top, num_items)
     block = max(1, min(SCORES_IN_FLIGHT // num_items, max(queries.shape[0], 1)))
     return Hits(*_search(index.items, queries, top, block))
+
+
+def _check_top(top, num_items):
+    """How many items to name: a whole number, and no more than there are."""
+    try:
+        return whole_number(top, "top", 1, num_items)
+    except ValueError:
+        raise ValueError(
+            f"top is {top!r}: it must be from 1 to the number of items, {num_items}."
+        ) from None
 
 
 @functools.partial(jax.jit, static_argnames=("top", "block"))
@@ -170,6 +183,8 @@ def retrieve(model, params, queries, *, source=0, index=None, top=10):
     [[2, 3]]
     """
     # cosines depend on how long basis columns are: both sides are compared on columns of norm one
+    source = place(source, "source", model.count_sources(params), "sources")
+    check_factors(params)
     params = unit_bases(model, params)
     index = build_index(params.coefs[source]) if index is None else index
     return search(index, project(model, params, queries, index=source), top=top)
@@ -195,10 +210,7 @@ def match_tags(items, queries, *, top=10):
             f"items has {items.shape[0]} features but queries {queries.shape[0]}: both need the "
             "vocabulary of the source."
         )
-    if not 1 <= top <= items.shape[1]:
-        raise ValueError(
-            f"top is {top}: it must be from 1 to the number of items, {items.shape[1]}."
-        )
+    top = _check_top(top, items.shape[1])
     sizes, block = items.sum(axis=0), max(1, SCORES_IN_FLIGHT // items.shape[1])
     found, scores = [], []
     for start in range(0, queries.shape[1], block):
@@ -228,6 +240,9 @@ def hide_features(source, features, *, key, share=0.5):
     rows = scipy.sparse.csr_array(host(source), copy=True)
     rows.sum_duplicates()
     rows.eliminate_zeros()
+    random_key(key)
+    if not 0 <= share <= 1:
+        raise ValueError(f"share is {share!r}: it must lie between 0 and 1.")
     features = np.asarray(features)
     if len(np.unique(features)) < len(features) or not np.all(
         (features >= 0) & (features < rows.shape[0])

@@ -1,0 +1,350 @@
+"""Calls of the public API with hostile arguments: how they are drawn, made, and judged.
+
+A :class:`Call` holds names only, so that it can be printed, written down and made again.
+"""
+
+from __future__ import annotations
+
+import linecache
+import pathlib
+import warnings
+from typing import NamedTuple
+
+import jax
+import numpy as np
+import scipy.sparse
+from hypothesis import strategies as st
+
+import jaxshared as js
+from jaxshared.data.sources import host
+from jaxshared.fit import prepare
+
+from . import values
+from .values import KEY, NO_SOURCES, PARAMS, Value, bad, good, plain
+
+PACKAGE = str(pathlib.Path(js.__file__).parent)
+CLASSES = ("right", "clear error", "raw error", "silent wrong", "hang", "crash")
+# What a clear error may call an argument.
+ALIASES = {
+    "source": ("source", "matrix", "samples"),
+    "weights": ("weights", "source has no seen entry"),
+    "params": ("bases", "coefs", "factor"),
+    "init": ("init", "factors"),
+    "hyper": ("hyper", "weights", "coherence", "agreement", "specificity"),
+    "num_clusters": ("num_clusters", "clusters"),
+    "rank": ("rank", "axis"),
+}
+
+
+class Call(NamedTuple):
+    """A function, and for each argument the name of its value; a source is (container, ...)."""
+
+    function: str
+    arguments: tuple
+
+    def __str__(self):
+        return f"{self.function}({', '.join(f'{n}={v!r}' for n, v in self.arguments)})"
+
+
+class Outcome(NamedTuple):
+    """One of CLASSES, and what was seen."""
+
+    kind: str
+    words: str = ""
+
+
+# Functions: what to call with the values, and what their arguments may be.
+
+
+def _sources(source, count):
+    return (
+        source
+        if isinstance(source, (tuple, list)) or count == 1
+        else (source,) + (plain(),) * (count - 1)
+    )
+
+
+def _fit(model="NMF", source=None, key=None, **options):
+    made, count = values.MODELS[model]
+    model, sources = made(), _sources(source, count)
+    result = js.fit(model, sources, key=key, **{"max_steps": 15, **options})
+    hyper = options.get("hyper")
+    checked, hyper = prepare(model, sources, hyper)
+    return _check_result(model, result, checked, hyper)
+
+
+def _check_result(model, result, sources, hyper):
+    constraints = jax.tree.leaves(model.constraints(result.params))
+    signed = [c is js.Constraint.FREE for c in constraints]
+    wrong = _check_factors(result.params, signed)
+    if result.status == js.Status.NONFINITE:
+        return wrong or "status NONFINITE"
+    if not np.isfinite(float(result.objective)):
+        return wrong or f"objective {float(result.objective)}"
+    if result.status == js.Status.CONVERGED:
+        if not float(result.violation) <= 0.25:
+            return f"CONVERGED with a violation of {float(result.violation):.3g}"
+        nothing = model.objective(jax.tree.map(np.zeros_like, result.params), sources, hyper)
+        if float(result.objective) > 1.01 * float(nothing) + 1e-6:
+            return f"CONVERGED at {float(result.objective):.3g} above zero's {float(nothing):.3g}"
+    return wrong
+
+
+def _check_factors(tree, signed=()):
+    leaves = jax.tree.leaves(tree)
+    for leaf, free in zip(leaves, signed or [False] * len(leaves)):
+        if not np.isfinite(np.asarray(leaf)).all():
+            return "factors that are not finite"
+        if not free and np.any(np.asarray(leaf) < 0):
+            return "negative factors"
+    return ""
+
+
+def _sweep(source=None, key=None, **options):
+    grid = js.sweep(js.NMF(3), source, key=key, **{"max_steps": 15, "rank": [2, 3], **options})
+    rows = grid.table()
+    high = [row for row in rows if row["status"] == "CONVERGED" and not row["violation"] <= 0.25]
+    return "CONVERGED with a violation" if high else _check_factors(grid.results.params)
+
+
+def _as_source(source=None):
+    back = _dense(host(js.as_source(source)))
+    same = np.allclose(back, _dense(source).astype(float), rtol=1e-3, atol=0)
+    return "" if same else "another matrix than was given"
+
+
+def _dense(matrix):
+    sparse = scipy.sparse.issparse(matrix) or isinstance(matrix, values.jax_sparse.BCOO)
+    return np.asarray(matrix.todense() if sparse else matrix)
+
+
+def _missing(source=None):
+    made = js.missing(source)
+    return "" if np.isfinite(np.asarray(made.values)).all() else "NaN was kept"
+
+
+def _weighted(source=None, weights=None):
+    made = js.weighted(source, weights)
+    parts = (part.data if made.sparse else np.asarray(part) for part in (made.values, made.weights))
+    return next(filter(None, map(_check_factors, parts)), "")
+
+
+def _observed(source=None):
+    made = js.observed(source)
+    return "" if np.isfinite(np.asarray(made.values.data)).all() else "bad entries"
+
+
+def _project(params=None, source=None, **options):
+    return _check_factors(js.project(js.NMF(3), params, source, **options))
+
+
+def _factors(params=None, source=None, **options):
+    table = js.factors(js.NMF(3), params, source, **options)
+    return "" if np.isfinite(table.energy).all() else "energies that are not finite"
+
+
+def _retrieve(params=None, **options):
+    hits = js.retrieval.retrieve(js.NMF(3), params, plain()[:, :4], **options)
+    return "" if np.isfinite(np.asarray(hits.scores)).all() else "scores that are not finite"
+
+
+def _cluster(params=None, key=None, num_clusters=3, **options):
+    labels = js.clustering.cluster(js.NMF(3), params, num_clusters, key=key, **options)
+    return "" if labels[0].shape == (80,) else "another number of labels"
+
+
+def _graph(source=None, **options):
+    graph = js.graph.neighbour_graph(source, **options)
+    return _check_factors(graph.degrees)
+
+
+def _verify(source=None, key=None, hyper=None):
+    return "" if js.verify(js.NMF(3), source, key=key, hyper=hyper).ok else "not ok"
+
+
+def _texts(documents=None):
+    return "" if js.text.count_terms(documents).source.sum() > 0 else "no counts"
+
+
+SOURCE = {"source": None}  # drawn by its own strategy
+WEIGHTS = {
+    "ones": Value(lambda: np.ones(values.SHAPE), "good"),
+    "some zero": Value(lambda: (plain() > 1).astype(float), "either"),
+    "NaN": Value(lambda: values.entries("NaN", 5), "bad"),
+    "negative": Value(lambda: values.entries("negative", 5), "bad"),
+    "zeros": Value(lambda: np.zeros(values.SHAPE), "bad"),
+    "another shape": Value(lambda: np.ones((3, 4)), "bad"),
+    **bad(None, 5, "a"),
+}
+TEXTS = good(["red car", "blue car"], [["a", "b"], ["b"]]) | bad(
+    None,
+    5,
+    "abc",
+    [],
+    ["a car", None],
+    [["a"], [None]],
+    ["red car", ["b"]],
+    [5],
+    [NAN := float("nan")],
+)
+# Projections do not look at the factors yet.
+PENDING = {name: v._replace(pending=v.verdict == "bad") for name, v in PARAMS.items()}
+FUNCTIONS = {
+    "fit": (_fit, {**SOURCE, "model": None, "key": KEY, "restarts": values.RESTARTS}
+            | {"max_steps": values.MAX_STEPS, "tol": values.TOL, "solver": values.SOLVERS}
+            | {"hyper": values.HYPER, "init": values.INIT}),
+    "sweep": (_sweep, {**SOURCE, "key": KEY, "restarts": values.RESTARTS, "tol": values.TOL}
+              | {"rank": good([2, 3]) | bad([], "a", [-1], [0], [2.5], 3, None, ["a"])}),
+    "as_source": (_as_source, SOURCE),
+    "missing": (_missing, SOURCE),
+    "weighted": (_weighted, {**SOURCE, "weights": WEIGHTS}),
+    "observed": (_observed, SOURCE),
+    "project": (_project, {**SOURCE, "params": PENDING, "index": good(0) | bad(1, -1, 5)}),
+    "factors": (_factors, {**SOURCE, "params": PARAMS, "top": good(0, 3, 1000) | bad(-1, None, "a", 1.5)}),
+    "retrieve": (_retrieve, {"params": PARAMS, "source": good(0) | bad(5, -1, None, "a", 0.5)}
+                 | {"top": good(1, 80) | bad(0, 81, None, "a", 2.5, NAN)}),
+    "cluster": (_cluster, {"params": PARAMS, "key": KEY, "num_clusters": good(1, 3)
+                           | bad(0, -1, 81, None, "a", 2.5, NAN, [1, 2], [])}
+                | {"scale": good("raw", "unit") | bad("a", None, 5), "restarts": good(1) | values.COUNT}
+                | {"part": good("all") | bad("shared", "a", None)}),
+    "neighbour_graph": (_graph, {**SOURCE, "neighbours": good(1, 5) | bad(0, 80, None, "a", NAN, 2.5, [1])}
+                        | {"kernel": good("binary") | bad("a", None, 5)}
+                        | {"width": good(1.0) | bad(0, -1, NAN, "a", float("inf"), [1])}),
+    "verify": (_verify, {**SOURCE, "key": KEY}),
+    "count_terms": (_texts, {"documents": TEXTS}),
+}  # fmt: skip
+# Shown where a call does not name them.
+DEFAULTS = {
+    "key": "key",
+    "params": "fitted",
+    "model": "NMF",
+    "weights": "ones",
+    "source": ("numpy", "float32", "none", 0),
+    "documents": next(iter(TEXTS)),
+}
+
+
+def sources():
+    """Names of sources: most are matrices with something odd about their entries."""
+    spec = st.tuples(
+        st.sampled_from(sorted(values.CONTAINERS)),
+        st.sampled_from(values.DTYPES),
+        st.sampled_from(sorted(values.DEFECTS)),
+        st.integers(0, 10_000),
+    )
+    return st.one_of(spec, spec, spec, st.sampled_from(sorted(NO_SOURCES)))
+
+
+@st.composite
+def calls(draw):
+    """A function with up to three hostile arguments."""
+    function = draw(st.sampled_from(sorted(FUNCTIONS)))
+    arguments = FUNCTIONS[function][1]
+    names = draw(st.sets(st.sampled_from(sorted(arguments)), min_size=1, max_size=3))
+    if function == "verify":  # compiles anew every time: for what must be refused
+        return Call(function, (("source", draw(st.sampled_from(sorted(NO_SOURCES)))),))
+    chosen = []
+    for name in sorted(names):
+        if name == "source" and arguments[name] is None:
+            chosen.append((name, draw(sources())))
+        elif name == "model":
+            chosen.append((name, draw(st.sampled_from(sorted(values.MODELS)))))
+        else:
+            table = arguments[name]
+            drawn = sorted(each for each in table if not table[each].pending)
+            chosen.append((name, draw(st.sampled_from(drawn))))
+    return Call(function, tuple(_few_programs(dict(chosen)).items()))
+
+
+def _few_programs(chosen):
+    """Solvers are tried with NMF, sparse sources with NMF: each pair is another program."""
+    if chosen.get("model", "NMF") != "NMF":
+        chosen.pop("solver", None)
+        source = chosen.get("source")
+        if isinstance(source, tuple) and source[0] in ("csr", "csc", "dok", "lil", "BCOO"):
+            chosen["source"] = ("numpy", *source[1:])
+    return chosen
+
+
+def _value(function, name, chosen):
+    table = FUNCTIONS[function][1].get(name)
+    if name == "source" and table is None:
+        if isinstance(chosen, str):
+            return NO_SOURCES[chosen]
+        return Value(lambda: values.make_source(*chosen), values.source_verdict(*chosen[:3]))
+    if name == "model":
+        return Value(lambda: chosen, "good")
+    return table[chosen]
+
+
+def verdict(call):
+    """What the call deserves: bad if one argument is, else either if one is, else good."""
+    given = [_value(call.function, name, chosen).verdict for name, chosen in call.arguments]
+    found = "bad" if "bad" in given else "either" if "either" in given else "good"
+    return "either" if found != "good" or _cannot_tell(call) else found
+
+
+def must_refuse(call):
+    """Whether an argument is nonsense whatever the others are."""
+    given = [_value(call.function, name, chosen).verdict for name, chosen in call.arguments]
+    return "bad" in given and not _cannot_tell(call)
+
+
+def _cannot_tell(call):
+    """Where the verdict on a value alone does not hold for the call."""
+    chosen = dict(call.arguments)
+    source = chosen.get("source")
+    # NaN is what missing is for; observed wants sparse; weighted skips entries of weight zero.
+    if call.function in ("missing", "observed", "weighted"):
+        return True
+    if call.function in ("as_source", "neighbour_graph", "project") and isinstance(source, str):
+        return source in ("too many", "other features", "list of rows", repr([[1, 2], [3, 4]]))
+    if call.function == "factors" and isinstance(source, str):
+        return source == "None"
+    if call.function == "fit" and chosen.get("model", "NMF") != "NMF":
+        return (
+            "weights" in str(chosen.get("hyper"))
+            or chosen.get("init") == "'nndsvd'"
+            or isinstance(source, str)
+        )
+    if call.function == "neighbour_graph":
+        return "width" in chosen and "kernel" in chosen
+    return False
+
+
+def make(call):
+    """Make the call and judge it."""
+    function, arguments = FUNCTIONS[call.function]
+    names = [name for name, _ in call.arguments]
+    given = {n: DEFAULTS[n] for n in arguments if n in DEFAULTS}
+    if arguments.get("source", SOURCE) is not None:  # the number of one, or none at all
+        given.pop("source", None)
+    given |= dict(call.arguments)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        given = {name: _value(call.function, name, chosen).make() for name, chosen in given.items()}
+        try:
+            wrong = function(**given)
+        except Exception as error:  # every kind is judged
+            return _judge_error(call, error, names)
+    if must_refuse(call):
+        return Outcome("silent wrong", "nonsense was accepted")
+    if wrong and (wrong != "status NONFINITE" or verdict(call) == "good"):
+        return Outcome("silent wrong", wrong)
+    return Outcome("right")
+
+
+def _judge_error(call, error, names):
+    frame = error.__traceback__
+    while frame.tb_next is not None:
+        frame = frame.tb_next
+    path, line = frame.tb_frame.f_code.co_filename, frame.tb_lineno
+    raised = linecache.getline(path, line).strip().startswith("raise")
+    text = f"{type(error).__name__}: {error}"[:300]
+    ours = path.startswith(PACKAGE) and raised and isinstance(error, ValueError | TypeError)
+    words = [word for name in names for word in (name, *ALIASES.get(name, ()))]
+    if not ours or not any(word in str(error) for word in words):
+        return Outcome("raw error", text)
+    if verdict(call) == "good":
+        return Outcome("silent wrong", f"refused without need: {text}")
+    return Outcome("clear error", text)

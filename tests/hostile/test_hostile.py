@@ -1,0 +1,88 @@
+"""A thousand hostile calls, and every past failure by name."""
+
+import collections
+
+import hypothesis
+import jax
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+
+from .calls import Call, calls, make
+
+CASES = 500
+# Once wrong, each in its own way: never again.
+PAST = {
+    "a NaN in more than 4,096 entries": Call(
+        "as_source", (("source", ("numpy", "float32", "NaN", 7)),)
+    ),
+    "a NaN in a sparse matrix": Call("as_source", (("source", ("csr", "float64", "NaN", 7)),)),
+    "big-endian floats": Call("fit", (("source", ("numpy", ">f8", "none", 0)),)),
+    "a DOK matrix": Call("fit", (("source", ("dok", "float32", "none", 0)),)),
+    "a masked array that lost its mask": Call("as_source", (("source", "masked"),)),
+    "a list of rows": Call("fit", (("source", "list of rows"),)),
+    "an objective that vanished": Call("fit", (("hyper", "{'weights': 1e-38}"),)),
+    "an objective that overflowed": Call("fit", (("hyper", "{'weights': 1e+38}"),)),
+    "restarts without end": Call("fit", (("restarts", "1000000000"),)),
+    "400 GB of history": Call("fit", (("max_steps", "1000000000000"),)),
+    "restarts of None": Call("fit", (("restarts", "None"),)),
+    "too few strengths": Call("fit", (("model", "RJSNMF"), ("hyper", "{'weights': [1, 2, 3]}"))),
+    "a source that is not there": Call("retrieve", (("source", "5"),)),
+    "NaN in the factors of a search": Call("retrieve", (("params", "NaN coef"),)),
+    "NaN in the factors of a table": Call("factors", (("params", "NaN basis"),)),
+    "NaN in the factors of clusters": Call("cluster", (("params", "NaN coef"),)),
+    "half a cluster": Call("cluster", (("num_clusters", "2.5"),)),
+    "a number for a key": Call("cluster", (("key", "0"),)),
+    "None among texts": Call("count_terms", (("documents", "['a car', None]"),)),
+    "None among terms": Call("count_terms", (("documents", "[['a'], [None]]"),)),
+    "projected gradient on zeros": Call(
+        "fit", (("solver", "ProjectedGradient"), ("source", ("numpy", "float32", "zeros", 0)))
+    ),
+    "projected gradient on one entry": Call(
+        "fit", (("solver", "ProjectedGradient"), ("source", ("numpy", "float32", "single", 11)))
+    ),
+    "float16 near its range": Call(
+        "fit", (("source", ("numpy", "float16", "near the range of float16", 0)),)
+    ),
+    "integrative factors with zero rows": Call(
+        "fit", (("model", "INMF"), ("source", ("numpy", "float32", "zero rows", 9)))
+    ),
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def whole_tracebacks():
+    """The frame that raised must be seen to tell whose error it is."""
+    before = jax.config.jax_traceback_filtering
+    jax.config.update("jax_traceback_filtering", "off")
+    yield
+    jax.config.update("jax_traceback_filtering", before)
+
+
+@pytest.mark.parametrize("name", PAST)
+def test_a_past_failure_stays_mended(name):
+    outcome = make(PAST[name])
+    assert outcome.kind in ("right", "clear error"), f"{PAST[name]}: {outcome}"
+
+
+@pytest.mark.parametrize("seed", [0, 1])  # two batches of those that make fuzz makes
+def test_no_hostile_call_is_silently_wrong_or_ends_in_a_raw_error(seed, record_property):
+    seen = collections.Counter()
+
+    @hypothesis.seed(seed)
+    @settings(
+        max_examples=CASES,
+        deadline=None,
+        database=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(calls())
+    def run(call):
+        outcome = make(call)
+        seen[outcome.kind] += 1
+        assert outcome.kind in ("right", "clear error"), f"{call}: {outcome}"
+
+    run()
+    assert seen.total() >= CASES  # no call was lost
+    assert min(seen["right"], seen["clear error"]) > 50  # the generator makes both
+    record_property("compilation", f"hostile calls, quick compilation: {dict(seen)}")
