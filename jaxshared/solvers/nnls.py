@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax.flatten_util import ravel_pytree
 
 __all__ = ["Positive", "nonnegative_minimum", "positive_part", "sensitivity", "settled_rows"]
 
@@ -139,44 +140,66 @@ def sensitivity(gradient, z, arguments, tangents, *, rows=False, clear=None, max
         width = max((leaf.shape[-1] for leaf in jax.tree.leaves(z)), default=0)
         max_steps = 4 * width + 30 if rows else 2000
 
-    def solve(product, right):
+    # Where nothing holds a minimum in place its curvature is zero but for what is left of the slope.
+    flat = 0.0 if rows else 10 * unrest(fixed, within(gradient(fixed, *at)), scale)
+    search = dict(rows=rows, max_steps=max_steps, flat=flat)
+
+    # One vector: transposing asks that all of the right-hand side depends on the tangents, or nothing.
+    right, back = ravel_pytree(within(jax.tree.map(jnp.negative, change)))
+    flatten = lambda tree: ravel_pytree(tree)[0]
+
+    def solve(operator, right):
+        right = back(right)
         (right,) = jax.linear_transpose(clear, right)(within(right))
-        x, _ = conjugate_gradients(product, within(right), scale, rows=rows, max_steps=max_steps)
-        return within(clear(x))
+        image = lambda v: back(operator(flatten(v)))
+        x, _ = conjugate_gradients(image, within(right), scale, **search)
+        return flatten(within(clear(x)))
 
-    right = within(jax.tree.map(jnp.negative, change))
-    return jax.lax.custom_linear_solve(product, right, solve, symmetric=True)
+    operator = lambda v: flatten(product(back(v)))
+    return back(jax.lax.custom_linear_solve(operator, right, solve, symmetric=True))
 
 
-def conjugate_gradients(product, right, scale, *, rows=False, max_steps=1000):
+def unrest(z, slope, scale):
+    """The length of the step that the slope still asks for, relative to ``z``; zero at a minimum.
+
+    >>> float(unrest((jnp.ones(4),), (jnp.full(4, 0.5),), (jnp.ones(4),)))
+    0.5
+    """
+    leaves = [jax.tree.leaves(each) for each in (z, slope, scale)]
+    away = sum(jnp.sum(g * g / s) for _, g, s in zip(*leaves))
+    size = sum(jnp.sum(v * v * s) for v, _, s in zip(*leaves))
+    return jnp.sqrt(away / jnp.maximum(size, jnp.finfo(size.dtype).tiny))
+
+
+def conjugate_gradients(product, right, scale, *, rows=False, max_steps=1000, flat=0.0):
     """The solution of ``product(x) = right`` for a symmetric positive operator, and the share left.
 
     ``scale`` is its rough diagonal. With ``rows`` every row is a system of its own, which stops when it
-    is solved. Directions without curvature are not followed.
+    is solved. A direction whose curvature is below ``flat`` of that of ``scale`` ends the search: what
+    is left of the right-hand side then lies where the operator sees nothing.
 
     >>> matrix = jnp.array([[2.0, 1.0], [1.0, 3.0]])
     >>> x, left = conjugate_gradients(lambda x: x @ matrix, jnp.array([[4.0, 7.0]]), jnp.ones((1, 2)))
     >>> x.round(4).tolist()
     [[1.0, 2.0]]
     """
-    leaves = jax.tree.leaves(right)
-    eps = jnp.finfo(leaves[0].dtype).eps
-    tol = (8 * eps) ** 2
+    every = jax.tree.map
+    eps = jnp.finfo(jax.tree.leaves(right)[0].dtype).eps
+    tol, flat = (8 * eps) ** 2, jnp.maximum(flat, 100 * eps)
 
     def dot(a, b):
         if rows:
-            return jax.tree.map(lambda x, y: jnp.sum(x * y, axis=-1, keepdims=True), a, b)
+            return every(lambda x, y: jnp.sum(x * y, axis=-1, keepdims=True), a, b)
         parts = [jnp.sum(x * y) for x, y in zip(jax.tree.leaves(a), jax.tree.leaves(b))]
         return sum(parts[1:], parts[0])
 
     def along(a, step, b):
         if rows:
-            return jax.tree.map(lambda x, s, y: x + s * y, a, step, b)
-        return jax.tree.map(lambda x, y: x + step * y, a, b)
+            return every(lambda x, s, y: x + s * y, a, step, b)
+        return every(lambda x, y: x + step * y, a, b)
 
     ratio = lambda a, b: jnp.where(b > 0, a / jnp.where(b > 0, b, 1), 0)
-    steep = lambda r: jax.tree.map(jnp.divide, r, scale)
-    every = jax.tree.map
+    steep = lambda r: every(jnp.divide, r, scale)
     first = steep(right)
     size = dot(right, first)
 
@@ -188,14 +211,14 @@ def conjugate_gradients(product, right, scale, *, rows=False, max_steps=1000):
     def more(carry):
         x, r, p, rest, count = carry
         image = product(p)
-        step = every(
-            lambda a, b, c: jnp.where(a > tol * c, ratio(a, b), 0), rest, dot(p, image), size
-        )
+        bend, usual = dot(p, image), dot(p, every(jnp.multiply, scale, p))
+        go = every(lambda a, b, c, d: (a > tol * b) & (c > flat * d), rest, size, bend, usual)
+        step = every(lambda g, a, b: jnp.where(g, ratio(a, b), 0), go, rest, bend)
         x, r = along(x, step, p), along(r, every(jnp.negative, step), image)
         ahead = steep(r)
-        new = dot(r, ahead)
+        new = every(lambda g, n: jnp.where(g, n, 0), go, dot(r, ahead))  # 0: no more is asked
         return x, r, along(ahead, every(ratio, new, rest), p), new, count + 1
 
     start = (every(jnp.zeros_like, right), right, first, size, 0)
-    x, _, _, rest, _ = jax.lax.while_loop(running, more, start)
-    return x, every(lambda a, b: jnp.sqrt(ratio(a, b)), rest, size)
+    x, r, *_ = jax.lax.while_loop(running, more, start)
+    return x, every(lambda a, b: jnp.sqrt(ratio(a, b)), dot(r, steep(r)), size)
