@@ -10,14 +10,17 @@ import jax.numpy as jnp
 
 from jaxshared.base import Move, put
 from jaxshared.data.sources import as_source
+from jaxshared.solvers.blocks import filled
 from jaxshared.solvers.hals import column_passes
 from jaxshared.solvers.multiplicative import checked_rule
-from jaxshared.solvers.nnls import nonnegative_minimum
+from jaxshared.solvers.nnls import nonnegative_minimum, sensitivity, settled_rows
 
 __all__ = ["project"]
 
 # Projected coefs that a step would still move by more than this share are worth a warning.
 UNSETTLED = 0.01
+# So many passes over the columns lie between two looks at whether the coefs still change.
+PASSES = 10
 
 
 def project(model, params, source, index=0, *, hyper=None, tol=None, max_sweeps=None):
@@ -27,6 +30,9 @@ def project(model, params, source, index=0, *, hyper=None, tol=None, max_sweeps=
     one round; by default the precision of the dtype). At convergence of a fit, projecting a training
     source gives its coefs; pass the ``hyper`` of that fit where it was not the default (the weights
     do not matter here, the specificity of INMF does).
+
+    Differentiable in both modes and to any order, with respect to factors, source and hyper-parameters:
+    the derivative is that of the minimum, not of the search, so it costs one linear system and no memory.
 
     >>> import jaxshared as js
     >>> basis = jnp.array([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]])
@@ -51,11 +57,42 @@ def project(model, params, source, index=0, *, hyper=None, tol=None, max_sweeps=
     eps = float(jnp.finfo(source.dtype).eps)
     tol = (32 * eps if stage.coupled else eps) if tol is None else tol
     max_sweeps = (10_000 if stage.coupled else 2000) if max_sweeps is None else max_sweeps
-    if stage.coupled:
-        return _settled(
-            *_represent(stage.model, stage.params, source, stage.hyper, tol, max_sweeps)
-        )
-    return _project(stage.model, stage.params, source, stage.hyper, tol, max_sweeps)
+    find = functools.partial(_represent if stage.coupled else _project, stage.model)
+    arguments = (stage.params, source, stage.hyper, tol, max_sweeps)
+    return _settled(*_implicit(find, stage.model, stage.coupled, *arguments))
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(0, 1, 2))
+def _implicit(find, model, coupled, params, source, hyper, tol, max_sweeps):
+    """The coefs that ``find`` finds, with the derivative of a minimum: nothing of the search is kept."""
+    return find(params, source, hyper, tol, max_sweeps)
+
+
+@_implicit.defjvp
+def _implicit_jvp(find, model, coupled, primals, tangents):
+    coef, left = _implicit(find, model, coupled, *primals)
+    # A penalty of which nothing is known may tie the samples.
+    rows = not coupled and all(penalty.quadratic for penalty in model.all_penalties)
+    gradient = functools.partial(_gradient, model)
+    moved = sensitivity(gradient, coef, primals[:3], tangents[:3], rows=rows)
+    return (coef, left), (moved, jnp.zeros_like(left))
+
+
+def _gradient(model, coef, params, source, hyper):
+    """Of the objective with respect to the coefs alone, whatever has a closed form at its best."""
+    block = _coef_block(model, params, source)
+
+    def value(coef):
+        here = filled(model, put(params, block, coef), (source,), hyper)
+        return model.quick_objective(here, (source,), hyper)
+
+    return jax.grad(value)(coef)
+
+
+def _coef_block(model, params, source):
+    """The last block that has no closed form."""
+    moves = model.moves(params, (source,))
+    return max(block for block, move in enumerate(moves) if move is not Move.CLOSED_FORM)
 
 
 def _settled(coef, left):
@@ -72,33 +109,28 @@ def _settled(coef, left):
 def _project(model, params, source, hyper, tol, max_sweeps):
     """Coefs by passes over the columns, or by multiplicative moves where the loss is not squared."""
     sources = (source,)
-    start = params.coefs[0]
-    block = len(jax.tree.leaves(params)) - 1
+    block = _coef_block(model, params, source)
+    start = jax.tree.leaves(params)[block]
     quadratic = model.moves(params, sources)[block] is Move.QUADRATIC
     exact = quadratic and model.term_loss.exact(source)
-    problem = model.quadratic(params, sources, hyper, block) if exact else None
+    # Posed where every component is there: penalties spare those that are absent.
+    there = put(params, block, jnp.ones_like(start))
+    problem = model.quadratic(there, sources, hyper, block) if exact else None
 
     def better(coef):
-        if exact:
-            return column_passes(problem, coef, 10)
         at = put(params, block, coef)
         if quadratic:
             return column_passes(model.quadratic(at, sources, hyper, block), coef, 1)
         return checked_rule(model, at, sources, hyper)(at, block)
 
-    def running(carry):
-        _, change, count = carry
-        return (change > tol) & (count < max_sweeps)
+    def improve(coef):
+        if exact:
+            return column_passes(problem, coef, PASSES)
+        return jax.lax.fori_loop(0, PASSES, lambda _, z: better(z), coef)
 
-    def more(carry):
-        coef, _, count = carry
-        new = jax.lax.fori_loop(0, 1 if exact else 10, lambda _, z: better(z), coef)
-        # Each sample by its own scale: a faint one must be as right as a strong one.
-        size = jnp.maximum(jnp.max(new, axis=1, initial=0), jnp.finfo(new.dtype).tiny)
-        change = jnp.max(jnp.abs(new - coef), axis=1, initial=0) / size
-        return new, jnp.max(change), count + 10
-
-    return jax.lax.while_loop(running, more, (start, jnp.array(jnp.inf, source.dtype), 0))[0]
+    rounds = -(-max_sweeps // PASSES)
+    coef = settled_rows(improve, start, tol=tol, max_rounds=rounds)
+    return coef, jnp.zeros((), coef.dtype)
 
 
 @functools.partial(jax.jit, static_argnums=0)
@@ -110,10 +142,7 @@ def _represent(model, params, source, hyper, tol, max_steps):
     basis = basis / jnp.where(scale > 0, scale, 1)
 
     def at(coef):
-        here = params._replace(bases=(basis,), coef=coef)
-        for block, move in enumerate(model.moves(here, (source,))):
-            if move is Move.CLOSED_FORM:
-                here = put(here, block, model.closed_form(here, (source,), hyper, block))
+        here = filled(model, params._replace(bases=(basis,), coef=coef), (source,), hyper)
         return model.quadratic(here, (source,), hyper, 1)
 
     def gradient(coef):

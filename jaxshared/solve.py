@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from jaxshared.adjoint import chosen, differentiable
 from jaxshared.base import Result, Status, check_gradient
 from jaxshared.solvers import Accelerated, violation
 
@@ -37,13 +38,25 @@ class Loop(NamedTuple):
 
 
 def solve(
-    model, params, sources, hyper, *, solver=None, max_steps=500, tol=1e-5, check_every=CHECK_EVERY
+    model,
+    params,
+    sources,
+    hyper,
+    *,
+    solver=None,
+    max_steps=500,
+    tol=1e-5,
+    check_every=CHECK_EVERY,
+    adjoint=None,
 ):
     """Factors that minimise the objective, from ``params``; pure, for use inside JAX programs.
 
     The fit has converged when ``check_every`` steps change the objective by at most ``tol`` of itself,
     or by no more than rounding; with ``tol=0`` only when they change nothing at all. With ``tol=None``
-    exactly ``max_steps`` steps are run, and the result can be differentiated in reverse mode.
+    exactly ``max_steps`` steps are run.
+
+    ``adjoint`` says how the result is differentiated, "unrolled", "checkpointed" (both with ``tol=None``)
+    or "implicit"; by default implicitly unless ``tol=None``. See :mod:`jaxshared.adjoint`.
 
     >>> import jaxshared as js
     >>> model, x = js.NMF(1), jnp.outer(jnp.arange(1.0, 4), jnp.arange(1.0, 5))
@@ -54,14 +67,21 @@ def solve(
     """
     check_gradient(model)
     solver = Accelerated() if solver is None else solver
-    return _solve(model, params, sources, hyper, tol, solver, max_steps, check_every, tol is None)
+    adjoint = chosen(adjoint, tol)
+    fixed = tol is None and adjoint
+
+    def run(params, sources, hyper, tol):
+        return _solve(model, params, sources, hyper, tol, solver, max_steps, check_every, fixed)
+
+    return differentiable(run, adjoint, model, solver, params, sources, hyper, tol)
 
 
 @functools.partial(jax.jit, static_argnums=(0, 5, 6, 7, 8))
 def _solve(model, params, sources, hyper, tol, solver, max_steps, check_every, fixed):
     loop = begin(model, params, sources, hyper, solver, max_steps, check_every)
     if fixed:
-        loop = _run_fixed(model, loop, sources, hyper, solver, max_steps, check_every)
+        keep = jax.checkpoint if fixed == "checkpointed" else lambda function: function
+        loop = _run_fixed(model, loop, sources, hyper, solver, max_steps, check_every, keep)
     else:
         loop = _run_until(model, loop, sources, hyper, tol, solver, max_steps, check_every)
     return _finish(model, loop, sources, hyper, check_every)
@@ -106,18 +126,19 @@ def _run_until(model, loop, sources, hyper, tol, solver, until, check_every):
     return jax.lax.while_loop(running, chunk, loop)
 
 
-def _run_fixed(model, loop, sources, hyper, solver, max_steps, check_every):
-    """The same with trip counts known beforehand, which reverse mode needs."""
+def _run_fixed(model, loop, sources, hyper, solver, max_steps, check_every, keep):
+    """The same with trip counts known beforehand, which reverse mode needs; ``keep`` wraps its bodies."""
 
     def steps(loop, count):
         def step(state, _):
             return solver.step(model, state, sources, hyper)[0], None
 
-        state, _ = jax.lax.scan(step, loop.state, length=count)
+        state, _ = jax.lax.scan(keep(step), loop.state, length=count)
         return _checked(model, loop, state, count, sources, hyper, None, check_every)
 
     whole, rest = divmod(max_steps, check_every)
-    loop, _ = jax.lax.scan(lambda loop, _: (steps(loop, check_every), None), loop, length=whole)
+    chunk = keep(lambda loop, _: (steps(loop, check_every), None))
+    loop, _ = jax.lax.scan(chunk, loop, length=whole)
     return steps(loop, rest) if rest else loop
 
 

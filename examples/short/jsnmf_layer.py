@@ -1,7 +1,7 @@
 """JSNMF as a layer: a classifier on its coefs, trained with optax through the layer.
 
-The layer holds a shared and two specific bases. Its forward pass finds coefs by a fixed number of
-multiplicative steps, so the gradient of the classification loss reaches the bases.
+The layer holds a shared and two specific bases. Its forward pass projects the sources onto them, and the
+gradient of the classification loss reaches the bases through the minimum that ``js.project`` finds.
 """
 
 import jax
@@ -13,24 +13,13 @@ import jaxshared as js
 MODEL = js.JSNMF(shared=6, specific=(4, 4))
 
 
-def coefs(bases, sources, num_steps=15):
-    """Coefs of both sources on the given bases: unrolled, so that it can be differentiated."""
-    found = []
-    for own, x in zip(bases[1:], sources):
-        basis = jnp.concatenate([bases[0], own], axis=1)
-        gram, cross = basis.T @ basis, x.T @ basis
-        step = lambda h, _, g=gram, c=cross: (h * c / jnp.maximum(h @ g, 1e-6), None)
-        start = jnp.ones((x.shape[1], basis.shape[1]))
-        found.append(jax.lax.scan(step, start, length=num_steps)[0])
-    return found
-
-
 def loss(weights, sources, labels):
     """Cross entropy of a linear classifier on the coefs, plus a tenth of JSNMF's objective."""
     bases = tuple(jax.nn.softplus(b) for b in weights["bases"])
-    found = coefs(bases, sources)
-    total = 0.1 * MODEL.objective(js.Params(bases, tuple(found)), sources, MODEL.hyper(sources))
-    for head, coef, label in zip(weights["heads"], found, labels):
+    alone = js.Params(bases, (None, None))
+    coefs = [js.project(MODEL, alone, x, i, max_sweeps=200) for i, x in enumerate(sources)]
+    total = 0.1 * MODEL.objective(js.Params(bases, tuple(coefs)), sources, MODEL.hyper(sources))
+    for head, coef, label in zip(weights["heads"], coefs, labels):
         total += optax.softmax_cross_entropy_with_integer_labels(coef @ head, label).mean()
     return total
 

@@ -13,12 +13,15 @@ import dataclasses
 
 import jax
 import jax.numpy as jnp
+from jax.extend.core import Primitive
+from jax.interpreters import ad, batching, mlir
 
 from jaxshared.base import Constraint
 from jaxshared.checks import per_source
 from jaxshared.data.products import squared_norm
 from jaxshared.data.sparse import Sparse
 from jaxshared.penalties.base import Penalty
+from jaxshared.transforms import Pair, register
 
 __all__ = ["Errors", "cleaned", "soft_errors"]
 
@@ -85,7 +88,11 @@ class Errors(Penalty):
         """What a residual must exceed to be an error (eq. 5)."""
         weight = hyper.weights[k]
         tiny = jnp.finfo(jnp.result_type(weight)).tiny
-        return getattr(hyper, self.name)[k] / jnp.maximum(2 * weight, tiny)
+        strength = getattr(hyper, self.name)[k]
+        finite = jnp.isfinite(strength)
+        # An infinite threshold does not move with the weight: its derivative is zero, not NaN.
+        level = jnp.where(finite, strength, 0) / jnp.maximum(2 * weight, tiny)
+        return jnp.where(finite, level, jnp.inf)
 
 
 def soft_errors(source, basis, coef, threshold):
@@ -104,29 +111,46 @@ def cleaned(source, basis, coef, threshold):
 
     Errors are looked for among the stored entries only: a dense error matrix would not fit, and in
     a table of counts a wrong zero is hardly ever an outlier. They follow from the factors and are
-    not kept; by the envelope theorem the gradient of the objective is the one at fixed errors.
+    not kept. By the envelope theorem the gradient of the objective is the one at fixed errors, and
+    so are its halves; what is differentiated again, such as a step, feels the errors move.
     """
     sides = []
     for matrix, left, right in ((source, basis, coef), (source.T, coef, basis)):
-        there = jax.lax.stop_gradient(matrix.sampled(left, right))
-        # The source clipped to a band around its approximation: one number, not a difference.
-        clean = jnp.maximum(matrix.data, there - threshold)
-        clean = jnp.maximum(jnp.minimum(clean, there + threshold), 0)
-        sides.append(_with_slope(clean, matrix.data))
+        sides.append(_banded(matrix.data, matrix.sampled(left, right), threshold))
     rows, columns = (side._replace(data=d) for side, d in zip((source.rows, source.columns), sides))
-    fixed = jax.lax.stop_gradient(source.data - sides[0])
-    return Sparse(rows, columns), jnp.sum(jnp.abs(fixed))
+    return Sparse(rows, columns), jnp.sum(jnp.abs(source.data - sides[0]))
 
 
 @jax.custom_jvp
-def _with_slope(value, like):
-    """``value``, whose derivative is that of ``like``: at fixed errors a clean source moves with it."""
-    return value
+def _banded(x, there, threshold):
+    """The source clipped to a band around its approximation: one number, not a difference."""
+    clean = jnp.maximum(x, there - threshold)
+    return jnp.maximum(jnp.minimum(clean, there + threshold), 0)
 
 
-@_with_slope.defjvp
-def _with_slope_jvp(primals, tangents):
-    return primals[0], tangents[1]
+@_banded.defjvp
+def _banded_jvp(primals, tangents):
+    """Inside the band with the source, on its border with the border."""
+    x, there, threshold = primals
+    dx, edge, width = tangents
+    above, below = x > there + threshold, x < there - threshold
+    away = jnp.where(above, edge + width - dx, jnp.where(below, edge - width - dx, 0))
+    return _banded(*primals), dx + moving_p.bind(away)
+
+
+# How errors move with the factors. An identity, but nothing for ``split_grad``: in the gradient of the
+# objective it adds up to zero, and would only make both halves larger than those of least squares.
+moving_p = Primitive("moving_errors")
+moving_p.def_impl(lambda x: x)
+moving_p.def_abstract_eval(lambda x: x)
+mlir.register_lowering(moving_p, lambda _, x: [x])
+ad.deflinear2(moving_p, lambda cotangent, _: [moving_p.bind(cotangent)])
+batching.primitive_batchers[moving_p] = lambda args, dims: (moving_p.bind(args[0]), dims[0])
+
+
+@register(moving_p)
+def _held(op, x):
+    return Pair(None, None)
 
 
 def _level(source):

@@ -9,7 +9,7 @@ import optax
 
 from jaxshared.base import Constraint, Move, put
 
-__all__ = ["kept", "restore", "round_of", "tiny", "unit_columns", "violation"]
+__all__ = ["filled", "kept", "restore", "round_of", "tiny", "unit_columns", "violation"]
 
 
 def tiny(dtype):
@@ -20,6 +20,14 @@ def tiny(dtype):
 def kept(moving, new, old):
     """``new`` where columns may move, ``old`` where they are frozen."""
     return new if moving is None else jnp.where(moving, new, old)
+
+
+def filled(model, params, sources, hyper):
+    """``params`` with every block that has a closed form at its best value for the others."""
+    for block, move in enumerate(model.moves(params, sources)):
+        if move is Move.CLOSED_FORM:
+            params = put(params, block, model.closed_form(params, sources, hyper, block))
+    return params
 
 
 def round_of(model, params, sources, hyper, rule):

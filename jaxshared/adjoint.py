@@ -1,0 +1,228 @@
+r"""How a fit is differentiated: through its steps, or through what holds where it ends.
+
+*unrolled*: the derivative of the steps themselves, every one of them kept. *checkpointed*: the same, the
+steps made again on the way back. *implicit*: at a minimum the gradient vanishes on the positive entries of
+the factors, and that equation, not the way there, says how the minimum moves. Its linear system is solved by
+conjugate gradients with products alone, so the memory does not depend on the number of steps, and both modes
+and higher derivatives work.
+
+The system is that of the objective with everything eliminated that follows from the rest: blocks with a
+closed form are put at their best, columns of norm one are divided by their norm, and the scales that can be
+exchanged between a basis and its coef are held as ``model.normalise`` would hold them.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxshared.base import Constraint, Move
+from jaxshared.solvers.accelerated import Accelerated
+from jaxshared.solvers.blocks import filled, kept, unit_columns
+from jaxshared.solvers.nnls import conjugate_gradients, positive_part, sensitivity, unrest
+
+__all__ = ["Reliability", "chosen", "differentiable", "reliability"]
+
+ADJOINTS = ("unrolled", "checkpointed", "implicit")
+# Directions along which the objective bends less than this, relative to others, are exchanges of scale.
+FLAT = 1e-4
+# An entry is undecided where it and its slope are both below this share of what is usual in its column.
+UNDECIDED = 1e-4
+
+
+def chosen(adjoint, tol):
+    """The adjoint asked for, or the one that suits: implicit at convergence, unrolled for fixed steps.
+
+    >>> chosen(None, 1e-5), chosen(None, None)
+    ('implicit', 'unrolled')
+    """
+    if adjoint is None:
+        return "unrolled" if tol is None else "implicit"
+    if adjoint not in ADJOINTS:
+        raise ValueError(f"adjoint is {adjoint!r}: use one of {', '.join(map(repr, ADJOINTS))}.")
+    if adjoint == "checkpointed" and tol is not None:
+        raise ValueError(
+            "adjoint='checkpointed' walks back through a known number of steps: pass tol=None, or use "
+            "adjoint='implicit'."
+        )
+    return adjoint
+
+
+def differentiable(run, adjoint, model, solver, params, sources, hyper, tol):
+    """``run(params, sources, hyper, tol)``, a Result, with the derivative that ``adjoint`` names."""
+    if adjoint == "implicit":
+        return _implicit(run, model, params, sources, hyper, tol)
+    if isinstance(solver, Accelerated) and tol is not None:
+        return _refusing(run, params, sources, hyper, tol)
+    return run(params, sources, hyper, tol)
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
+def _refusing(run, params, sources, hyper, tol):
+    return run(params, sources, hyper, tol)
+
+
+@_refusing.defjvp
+def _refusing_jvp(run, primals, tangents):
+    raise TypeError(
+        "adjoint='unrolled' through Accelerated until convergence: its momentum, which steps taken and "
+        "refused keep in bounds, is not kept in bounds in the derivative. Use adjoint='implicit', or "
+        "solver=js.HALS()."
+    )
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(0, 1))
+def _implicit(run, model, params, sources, hyper, tol):
+    return run(params, sources, hyper, tol)
+
+
+@_implicit.defjvp
+def _implicit_jvp(run, model, primals, tangents):
+    result = _implicit(run, model, *primals)
+    arguments, moves = primals[:3], tangents[:3]
+    problem = _Reduced(model, jax.lax.stop_gradient(result.params), primals[1])
+    z = problem.taken(result.params)
+    at = jax.lax.stop_gradient((z, *arguments))
+    dz = sensitivity(problem.gradient, z, arguments, moves, clear=problem.clearing(*at))
+    along = lambda function: jax.jvp(function, (z, *arguments), (dz, *moves))[1]
+    still = jax.tree.map(_zero_tangent, result)
+    moved = still._replace(params=along(problem.params), objective=along(problem.objective))
+    return result, moved
+
+
+def _zero_tangent(leaf):
+    """Integers, as the status, have tangents of a type of their own."""
+    if jnp.issubdtype(jnp.result_type(leaf), jnp.floating):
+        return jnp.zeros_like(leaf)
+    return np.zeros(jnp.shape(leaf), jax.dtypes.float0)
+
+
+class _Reduced:
+    """The objective as a function of the blocks that nothing else determines."""
+
+    def __init__(self, model, params, sources):
+        self.model = model
+        self.leaves, self.tree = jax.tree.flatten(params)
+        moves = model.moves(params, sources)
+        constraints = jax.tree.leaves(model.constraints(params))
+        self.blocks = [b for b, move in enumerate(moves) if move is not Move.CLOSED_FORM]
+        self.spheres = [b for b in self.blocks if constraints[b] is Constraint.SPHERE]
+
+    def taken(self, params):
+        """The blocks of ``params`` that are searched for."""
+        leaves = jax.tree.leaves(params)
+        return tuple(leaves[block] for block in self.blocks)
+
+    def put_back(self, z):
+        """Factors with these blocks, the others as they were."""
+        leaves = list(self.leaves)
+        for block, value in zip(self.blocks, z):
+            leaves[block] = value
+        return self.tree.unflatten(leaves)
+
+    def params(self, z, start, sources, hyper):
+        """Factors with these blocks: frozen columns from the start, the rest of them at their best."""
+        frozen, units = self.taken(start), []
+        for block, value, held in zip(self.blocks, z, frozen):
+            value = unit_columns(value) if block in self.spheres else value
+            units.append(kept(self.model.moving(block, value), value, held))
+        return filled(self.model, self.put_back(units), sources, hyper)
+
+    def objective(self, z, start, sources, hyper):
+        """What was minimised."""
+        return self.model.objective(self.params(z, start, sources, hyper), sources, hyper)
+
+    def gradient(self, z, start, sources, hyper):
+        """With respect to the blocks, in Gram order where the model has one."""
+
+        def value(z):
+            here = self.params(z, start, sources, hyper)
+            return self.model.quick_objective(here, sources, hyper)
+
+        return jax.grad(value)(z)
+
+    def clearing(self, z, *arguments):
+        """A projection of directions along those that change no approximation and no penalty."""
+        if self.spheres:
+            held = lambda z: tuple(
+                unit_columns(v) if b in self.spheres else v for b, v in zip(self.blocks, z)
+            )
+            return jax.linearize(held, z)[1]
+        one = lambda z: self.taken(self.model.normalise(self.put_back(z)))
+        normal, slope = jax.linearize(one, z)
+        ratios = [jnp.where(n > 0, v / jnp.where(n > 0, n, 1), 1) for v, n in zip(z, normal)]
+
+        def clear(v):
+            return tuple(ratio * part for ratio, part in zip(ratios, slope(v)))
+
+        # A penalty may depend on the scales: then nothing can be exchanged, and nothing is cleared.
+        keys = jax.random.split(jax.random.key(0), len(z))
+        noise = tuple(v * jax.random.normal(k, v.shape, v.dtype) for k, v in zip(keys, z))
+        swap = jax.tree.map(jnp.subtract, noise, clear(noise))
+        bend = lambda v: _dot(v, jax.jvp(lambda z: self.gradient(z, *arguments), (z,), (v,))[1])
+        apart, together = bend(swap), bend(jax.tree.map(jnp.abs, swap))
+        flat = jnp.abs(apart) <= FLAT * jnp.abs(together)
+        return lambda v: jax.tree.map(lambda a, b: jnp.where(flat, a, b), clear(v), v)
+
+
+def _dot(a, b):
+    return sum(jnp.sum(x * y) for x, y in zip(a, b))
+
+
+class Reliability(NamedTuple):
+    """What an implicit derivative at a fit can be trusted with; each is best at zero.
+
+    ``stationarity``: how far, relative to themselves, the factors still are from the minimum on their
+    positive entries: the fit has not converged. ``undecided``: the share of entries that are zero, or
+    nearly so, without a slope that keeps them there; the derivative may jump at them. ``left``: what
+    conjugate gradients leave of the linear system, for a change in the scale of the sources.
+    """
+
+    stationarity: jax.Array
+    undecided: jax.Array
+    left: jax.Array
+
+
+def reliability(model, params, sources, hyper):
+    """How much the implicit derivative of a fit that ended at ``params`` can be trusted.
+
+    >>> import jaxshared as js
+    >>> model, x = js.NMF(1), jnp.outer(jnp.arange(1.0, 4), jnp.arange(1.0, 5))
+    >>> start = model.init(jax.random.key(0), (x,))
+    >>> end = js.solve(model, start, (x,), model.hyper((x,))).params
+    >>> bool(reliability(model, end, (x,), model.hyper((x,))).stationarity < 1e-3)
+    True
+    """
+    problem = _Reduced(model, params, sources)
+    z, gradient = problem.taken(params), problem.gradient
+    here = lambda z: gradient(z, params, sources, hyper)
+    free, scale = positive_part(z, here)
+    slope, curve = jax.linearize(here, z)
+    within = lambda v: jax.tree.map(lambda f, x: jnp.where(f, x, 0), free, v)
+    stationarity = unrest(z, within(slope), scale)
+    undecided = sum(jnp.sum(_undecided(v, g, s)) for v, g, s in zip(z, slope, scale))
+    count = sum(v.size for v in z)
+    clear = problem.clearing(z, params, sources, hyper)
+    grown = jax.tree.map(_own_direction, sources)
+    right = jax.jvp(lambda x: gradient(z, params, x, hyper), (sources,), (grown,))[1]
+    (right,) = jax.linear_transpose(clear, right)(within(right))
+    bent = lambda v: jax.tree.map(lambda f, b, x: jnp.where(f, b, x), free, curve(within(v)), v)
+    _, left = conjugate_gradients(
+        bent, within(right), scale, max_steps=2000, flat=10 * stationarity
+    )
+    return Reliability(stationarity, undecided / max(count, 1), left)
+
+
+def _undecided(z, slope, scale):
+    usual = jnp.sqrt(jnp.mean(z * z, axis=0))
+    there = usual > 0  # an absent component is not in doubt
+    return there & (z < UNDECIDED * usual) & (jnp.abs(slope) < UNDECIDED * scale * usual)
+
+
+def _own_direction(leaf):
+    floating = jnp.issubdtype(jnp.result_type(leaf), jnp.floating)
+    return leaf if floating else _zero_tangent(leaf)

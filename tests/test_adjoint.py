@@ -1,0 +1,160 @@
+"""Derivatives of whole fits."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.sparse
+
+import jaxshared as js
+from jaxshared.adjoint import reliability
+from jaxshared.data.weighted import Weighted
+
+from .test_project import along, moves
+
+RING = np.roll(np.eye(12), 1, 0) + np.roll(np.eye(12), -1, 0)
+FEATURES, SAMPLES = ((10, 12), (10, 9)), ((10, 12), (8, 12))
+
+# Small problems whose minima are sharp: data without structure, few components.
+MODELS = {
+    "NMF": (js.NMF(2), FEATURES[:1], {}),
+    "JSNMF": (js.JSNMF(1, (1, 1)), FEATURES, {}),
+    "RJSNMF": (js.RJSNMF(1, (1, 1)), FEATURES, {"coherence": 0.1}),
+    "INMF": (js.INMF(2), FEATURES, {"specificity": 1.0}),
+    "MultiNMF": (js.MultiNMF(2), SAMPLES, {"agreement": (0.3, 0.2)}),
+    "ColNMF": (js.ColNMF(2), SAMPLES, {}),
+    "RGHCTC": (js.RGHCTC(2), SAMPLES, {"graphs": (RING, None), "smoothness": 0.05}),
+}
+
+
+def make(shapes, aligned, sparse=False):
+    rng = np.random.default_rng(0)
+    arrays = [rng.gamma(0.7, size=shape) for shape in shapes]
+    if sparse:
+        arrays = [scipy.sparse.csr_array(x * (rng.random(x.shape) < 0.7)) for x in arrays]
+    return js.as_sources(tuple(arrays), aligned=aligned)
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def minimum(model, start, sources, hyper):
+    """To the last digit: an objective that no longer changes leaves half of them open."""
+    options = {"solver": js.HALS(), "max_steps": 4000, "check_every": 1000, "tol": None}
+    return js.solve(model, start, sources, hyper, **options)
+
+
+def score(model, params):
+    """Free of any gauge: a weighted distance of the approximations from something else."""
+    weights = np.random.default_rng(5)
+    return sum(jnp.sum(weights.random(x.shape) * (x - 1) ** 2) for x in model.reconstruct(params))
+
+
+def compare(model, sources, hyper, change, step=1e-5):
+    """Reverse and forward mode at the minimum, and differences of minima found from there."""
+    start = jax.jit(model.init)(jax.random.key(0), sources)
+    found = minimum(model, start, sources, hyper)
+    at = (sources, hyper)
+
+    @jax.jit
+    def slopes(params):
+        # No step is needed at a minimum: the derivative does not depend on how it was found.
+        line = lambda t: score(
+            model, js.solve(model, params, *along(at, t, change), max_steps=0).params
+        )
+        return jax.grad(line)(0.0), jax.jacfwd(line)(0.0)
+
+    two = [
+        score(model, minimum(model, found.params, *along(at, by, change)).params)
+        for by in (step, -step)
+    ]
+    return *slopes(found.params), (two[0] - two[1]) / (2 * step)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_implicit_derivative_of_a_fit_is_that_of_differences(name, x64):
+    """With respect to all data and all hyper-parameters together."""
+    model, shapes, changes = MODELS[name]
+    sources = make(shapes, model.aligned)
+    hyper = model.hyper(sources, **changes)
+    change = moves((sources, hyper), np.random.default_rng(3))
+    reverse, forward, difference = compare(model, sources, hyper, change)
+    np.testing.assert_allclose(reverse, difference, rtol=1e-5)
+    # The search for either ends where the curvature falls below what is left of the slope.
+    np.testing.assert_allclose(forward, reverse, rtol=1e-5)
+
+
+def test_errors_of_a_sparse_source_take_part_in_the_derivative_of_a_robust_fit(x64):
+    model, shapes, changes = MODELS["RGHCTC"]
+    sources = make(shapes, model.aligned, sparse=True)
+    hyper = model.hyper(sources, **changes)
+    change = moves((sources, hyper), np.random.default_rng(3))
+    reverse, forward, difference = compare(model, sources, hyper, change)
+    np.testing.assert_allclose(reverse, difference, rtol=1e-5)
+    np.testing.assert_allclose(forward, reverse, rtol=1e-8)
+
+
+def test_entry_weights_and_penalties_take_part_in_the_derivative(x64):
+    rng = np.random.default_rng(0)
+    x = rng.gamma(0.7, size=(10, 12))
+    source = js.weighted(x, 0.2 + 0.7 * rng.random(x.shape))
+    model = js.NMF(2, penalties=(js.L2("coefs", strength=0.05), js.L2("bases", strength=0.05)))
+    hyper = model.hyper((source,))
+    change = moves(((source,), hyper), np.random.default_rng(3))
+    ((moved,), rest) = change
+    still = Weighted(moved.values, moved.weights, jnp.zeros_like(moved.top))  # only a bound
+    reverse, forward, difference = compare(model, (source,), hyper, ((still,), rest))
+    np.testing.assert_allclose(reverse, difference, rtol=1e-5)
+    np.testing.assert_allclose(forward, reverse, rtol=1e-8)
+
+
+def through(model, sources, **options):
+    """What a fit makes of a weight, from one start."""
+    start = model.init(jax.random.key(0), sources)
+
+    def outcome(weight):
+        hyper = model.hyper(sources, weights=(weight, 1.0))
+        return score(model, js.solve(model, start, sources, hyper, **options).params)
+
+    return outcome
+
+
+def test_checkpointed_and_unrolled_derivatives_are_the_same(x64):
+    model, shapes, _ = MODELS["JSNMF"]
+    fixed = {"solver": js.HALS(), "max_steps": 25, "tol": None}
+    kinds = ("unrolled", "checkpointed")
+    sources = make(shapes, model.aligned)
+    one, other = (jax.grad(through(model, sources, adjoint=kind, **fixed))(0.7) for kind in kinds)
+    np.testing.assert_allclose(one, other, rtol=1e-9)
+
+
+def test_a_derivative_through_momentum_to_convergence_is_implicit_or_refused(x64):
+    model, shapes, _ = MODELS["JSNMF"]
+    sources = make(shapes, model.aligned)
+    with pytest.raises(TypeError, match="adjoint='implicit'"):
+        jax.jvp(through(model, sources, adjoint="unrolled"), (0.7,), (1.0,))
+    slope = jax.jvp(through(model, sources, tol=1e-12, max_steps=5000), (0.7,), (1.0,))[1]
+    exact = {"solver": js.HALS(), "max_steps": 2000, "tol": None}
+    unrolled = jax.jvp(through(model, sources, **exact), (0.7,), (1.0,))[1]
+    # The same minimum, reached to some digits by one and to all by the other.
+    np.testing.assert_allclose(slope, unrolled, rtol=1e-3)
+
+
+def test_the_reliability_tells_a_minimum_from_where_a_fit_gave_up(x64):
+    model, shapes, _ = MODELS["NMF"]
+    sources = make(shapes, model.aligned)
+    hyper = model.hyper(sources)
+    start = model.init(jax.random.key(0), sources)
+    look = jax.jit(lambda params: reliability(model, params, sources, hyper))
+    early, late = look(start), look(minimum(model, start, sources, hyper).params)
+    assert late.stationarity < 1e-12 and late.left < 1e-10 and late.undecided == 0
+    assert early.stationarity > 1e-3
+
+
+def test_the_adjoint_is_one_of_three():
+    params, x = js.Params((jnp.ones((3, 1)),), (jnp.ones((4, 1)),)), jnp.ones((3, 4))
+    hyper = js.NMF(1).hyper((x,))
+    with pytest.raises(ValueError, match="adjoint is 'implied'"):
+        js.solve(js.NMF(1), params, (x,), hyper, adjoint="implied")
+    with pytest.raises(ValueError, match="pass tol=None"):
+        js.solve(js.NMF(1), params, (x,), hyper, adjoint="checkpointed")
