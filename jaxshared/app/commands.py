@@ -34,7 +34,6 @@ from jaxshared.app.runs import (
     seal,
 )
 from jaxshared.app.settings import Demo, Fit, Report, Retrieve, Solving, Sweep, Verify, frozen
-from jaxshared.boolean import JSBMF
 from jaxshared.data.files import read_lines
 from jaxshared.data.sources import as_sources
 from jaxshared.fit import fit, named_hyper, restart_keys
@@ -68,7 +67,7 @@ def fit_files(task: Fit) -> int:
     inputs = read_inputs(task)
     _check_clusters(inputs, task)
     sources = as_sources(inputs.sources, aligned=model.aligned, num_sources=model.num_sources)
-    if not isinstance(model, JSBMF):
+    if not model.searches:
         named_hyper(model, sources, task.strengths)
         inputs = inputs._replace(sources=sources)  # the matrices as they were read are let go
     with locked(task.output):
@@ -99,7 +98,7 @@ def _is_done(task: Fit | Sweep, record) -> bool:
 
 
 def _fitted(model, sources, task: Fit, run):
-    if isinstance(model, JSBMF):  # quick and deterministic: nothing to keep
+    if model.searches:  # quick and deterministic: nothing to keep
         key, options = jax.random.key(task.seed), {"max_steps": task.max_steps}
         return fit(model, sources, key=key, hyper=task.strengths, **options)
     path = os.path.join(task.output, "checkpoint.npz")
@@ -156,6 +155,8 @@ def _swept(model, sources, points, task: Sweep):
         if kept is None:
             common = {"key": key, "hyper": task.strengths, "progress": not task.quiet, **options}
             grid = sweep(model, sources, points=points, **common)
+            if grid.interrupted:  # what is whole is kept: the same command goes on from there
+                raise KeyboardInterrupt
             write_csv(path, [{**row, "restart": number} for row in grid.table()])
             kept = read_csv(path)
         rows += kept
@@ -207,10 +208,6 @@ def retrieve(task: Retrieve) -> int:
     if settings["command"] != "fit":
         raise ValueError(f"{task.run} holds a {settings['command']}: name the folder of a fit.")
     result, model = _result(task.run)
-    if isinstance(model, JSBMF):
-        raise ValueError(
-            f"{task.run} holds Boolean factors: retrieve needs those of another model."
-        )
     kept = os.path.join(task.run, "terms.txt")
     named = task.vocabulary or (os.path.exists(kept) and kept) or settings.get("vocabulary")
     if not named:

@@ -31,6 +31,8 @@ __all__ = ["SharedBasis", "SharedNMF"]
 class SharedBasis(Factorisation):
     """All members of the family; a subclass says its ``sharing``: ((set, rank), ...)."""
 
+    inits = (*Factorisation.inits, "allotted", "matched")
+
     def terms(self, count):
         """Source i: the bases of its sets side by side, and a coef of its own."""
         return tuple(
@@ -57,10 +59,15 @@ class SharedBasis(Factorisation):
         return slice(before, before + self.sharing[s][1])
 
     def init(self, key, sources, *, method="random"):
-        """Random factors scaled to each source, or NNDSVD: see :mod:`jaxshared.initial`.
+        """Random factors scaled to each source, NNDSVD, or a start of :mod:`jaxshared.starts`.
 
         NNDSVD takes each basis from the sources that share it, side by side and of equal norm.
+        "allotted" and "matched" look for what is shared first.
         """
+        if method in ("allotted", "matched"):
+            from jaxshared import starts  # which fit models of this family themselves
+
+            return getattr(starts, method)(key, self, sources)
         if method != "random":
             return self._in_gauge(self._nndsvd(key, sources, method))
         sizes = (sources[0].shape[0], *(source.shape[1] for source in sources))

@@ -275,8 +275,6 @@ def test_what_needs_a_gradient_says_so(key):
     params = model.fit((x, x)).params
     for call in (
         lambda: js.verify(model, (x, x), key=key),
-        lambda: js.sweep(model, (x, x), key=key, shared=[1, 2]),
-        lambda: js.project(model, params, x),
         lambda: js.solve(model, params, (x, x), model.hyper((x, x))),
     ):
         with pytest.raises(TypeError, match="JSBMF has no gradient"):
