@@ -23,7 +23,7 @@ import numpy as np
 from jaxshared.base import Constraint, Move
 from jaxshared.solvers.accelerated import Accelerated
 from jaxshared.solvers.blocks import filled, kept, unit_columns
-from jaxshared.solvers.nnls import conjugate_gradients, positive_part, sensitivity, unrest
+from jaxshared.solvers.nnls import conjugate_gradients, flatness, positive_part, sensitivity, unrest
 
 __all__ = ["Reliability", "chosen", "differentiable", "reliability"]
 
@@ -212,7 +212,7 @@ def reliability(model, params, sources, hyper):
     (right,) = jax.linear_transpose(clear, right)(within(right))
     bent = lambda v: jax.tree.map(lambda f, b, x: jnp.where(f, b, x), free, curve(within(v)), v)
     _, left = conjugate_gradients(
-        bent, within(right), scale, max_steps=2000, flat=10 * stationarity
+        bent, within(right), scale, max_steps=2000, flat=flatness(stationarity)
     )
     return Reliability(stationarity, undecided / max(count, 1), left)
 

@@ -151,6 +151,27 @@ def test_the_reliability_tells_a_minimum_from_where_a_fit_gave_up(x64):
     assert early.stationarity > 1e-3
 
 
+def test_a_fit_that_has_not_quite_converged_keeps_nearly_all_of_its_derivative():
+    """In single precision, at the default tolerance, against the minimum itself."""
+    model, shapes, _ = MODELS["JSNMF"]
+    sources = make(shapes, model.aligned)
+    start = model.init(jax.random.key(0), sources)
+    hyper = model.hyper(sources)
+
+    def slope(**options):
+        end = js.solve(model, start, sources, hyper, **options).params
+
+        def outcome(weight):
+            changed = hyper._replace(weights=(weight, hyper.weights[1]))
+            return score(model, js.solve(model, end, sources, changed, max_steps=0).params)
+
+        return jax.grad(outcome)(hyper.weights[0])
+
+    slopes = slope(), slope(tol=0.0, max_steps=5000)
+    np.testing.assert_allclose(slopes[0], slopes[1], rtol=0.05)
+    assert abs(slopes[1]) > 0
+
+
 def test_the_adjoint_is_one_of_three():
     params, x = js.Params((jnp.ones((3, 1)),), (jnp.ones((4, 1)),)), jnp.ones((3, 4))
     hyper = js.NMF(1).hyper((x,))

@@ -141,7 +141,7 @@ def sensitivity(gradient, z, arguments, tangents, *, rows=False, clear=None, max
         max_steps = 4 * width + 30 if rows else 2000
 
     # Where nothing holds a minimum in place its curvature is zero but for what is left of the slope.
-    flat = 0.0 if rows else 10 * unrest(fixed, within(gradient(fixed, *at)), scale)
+    flat = 0.0 if rows else flatness(unrest(fixed, within(gradient(fixed, *at)), scale))
     search = dict(rows=rows, max_steps=max_steps, flat=flat)
 
     # One vector: transposing asks that all of the right-hand side depends on the tangents, or nothing.
@@ -157,6 +157,14 @@ def sensitivity(gradient, z, arguments, tangents, *, rows=False, clear=None, max
 
     operator = lambda v: flatten(product(back(v)))
     return back(jax.lax.custom_linear_solve(operator, right, solve, symmetric=True))
+
+
+def flatness(unrest):
+    """The curvature, relative to what is usual, that counts as none at a point so far from rest.
+
+    A fit that has not converged must keep its weakest directions, so this is never more than 1e-8.
+    """
+    return jnp.minimum(10 * unrest, 1e-8)
 
 
 def unrest(z, slope, scale):
