@@ -1,0 +1,66 @@
+"""Imports only go down the house: what is above may use what is below, and never the other way."""
+
+import ast
+import pathlib
+
+import pytest
+
+PACKAGE = pathlib.Path(__file__).resolve().parents[1] / "jaxshared"
+
+# From the ground up. Names of one row do not import each other, except inside of a folder.
+LAYERS = [
+    ["checks", "atomic", "transforms"],
+    ["base"],
+    ["data", "terms"],
+    ["gauge", "losses", "penalties", "initial"],
+    ["factorisation"],
+    ["models"],
+    ["solvers", "lost"],
+    ["adjoint"],
+    ["solve"],
+    ["problem", "starts", "checkpoint", "project"],
+    ["lanes"],
+    ["drive"],
+    ["fit", "cover"],
+    ["sweep", "verify", "store"],
+    ["metrics", "boolean"],
+    ["uses"],
+    ["app"],
+    ["__init__", "__main__"],
+]
+LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
+
+
+def room(path):
+    """The folder or file of the package that a module belongs to."""
+    first = path.relative_to(PACKAGE).parts[0]
+    return first.removesuffix(".py")
+
+
+def imports(path):
+    """Rooms that a module imports when it is loaded; what a function imports is not looked at."""
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "jaxshared":
+            parts = node.module.split(".")
+            yield from [parts[1]] if len(parts) > 1 else [alias.name for alias in node.names]
+        if isinstance(node, ast.Import):
+            yield from (a.name.split(".")[1] for a in node.names if a.name.startswith("jaxshared."))
+
+
+MODULES = sorted(PACKAGE.rglob("*.py"))
+
+
+def test_every_room_has_a_floor():
+    assert {room(path) for path in MODULES} == set(LEVEL)
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_imports_only_go_down(path):
+    own = room(path)
+    above = [name for name in imports(path) if name != own and LEVEL[name] >= LEVEL[own]]
+    assert not above, f"{own} imports {above}, which stand beside or above it"
+
+
+def test_models_are_models_and_short():
+    for path in (PACKAGE / "models").glob("*.py"):
+        assert len(path.read_text().splitlines()) <= 150, path.name
