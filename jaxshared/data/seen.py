@@ -20,6 +20,9 @@ from jaxshared.data.weighted import Weighted
 
 __all__ = ["missing", "observed", "weighted"]
 
+# A sparse source with missing entries is made dense, up to so many of them.
+LARGEST = 2**28
+
 
 def missing(source, name="source"):
     """A source whose NaN entries were not seen: they take no part in the fit.
@@ -30,6 +33,11 @@ def missing(source, name="source"):
     >>> missing(np.array([[1.0, np.nan], [2.0, 3.0]])).weights.tolist()
     [[1.0, 0.0], [1.0, 1.0]]
     """
+    if scipy.sparse.issparse(source) and np.prod(source.shape, dtype=float) > LARGEST:
+        raise ValueError(
+            f"{name} is sparse with {source.shape[0]} x {source.shape[1]} entries: js.missing makes it dense. Use "
+            f"js.observed where only what it stores was seen."
+        )
     values = np.asarray(dense_values(source, name))
     seen = ~np.isnan(values)
     return weighted(np.where(seen, values, 0), seen, name)

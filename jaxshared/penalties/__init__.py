@@ -5,7 +5,9 @@ from jaxshared.penalties.base import Custom, Penalty
 from jaxshared.penalties.coherence import Coherence
 from jaxshared.penalties.departure import Departure
 from jaxshared.penalties.errors import Errors
-from jaxshared.penalties.norms import L1, L2, Hoyer
+from jaxshared.penalties.hoyer import Hoyer
+from jaxshared.penalties.l1 import L1
+from jaxshared.penalties.l2 import L2
 from jaxshared.penalties.smoothness import Smoothness
 
 __all__ = [

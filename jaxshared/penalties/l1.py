@@ -1,0 +1,44 @@
+"""L1: the sum of the entries of some blocks, which makes many of them zero."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import jax.numpy as jnp
+
+from jaxshared.base import Quadratic
+from jaxshared.penalties.base import block_refs, zeros_of
+from jaxshared.penalties.norms import Norm
+
+__all__ = ["L1"]
+
+
+@dataclasses.dataclass(frozen=True)
+class L1(Norm):
+    r"""Sum of entries, which makes many of them zero: :math:`\sum_i s_i \|H_i\|_1 / \sqrt{n_i}`.
+
+    >>> L1("coefs").name
+    'l1_coefs'
+    """
+
+    word = "l1"
+
+    def value(self, model, params, sources, hyper):
+        """Over the blocks of its kind."""
+        terms = [
+            self._rate(params, hyper, ref) * jnp.sum(getattr(params, ref[0])[ref[1]])
+            for ref in block_refs(params, self.blocks)
+        ]
+        return sum(terms[1:], terms[0])
+
+    def _rate(self, params, hyper, ref):
+        strength, own, rows = self._scale(params, hyper, ref)
+        return strength * own / rows**0.5
+
+    def part(self, model, params, sources, hyper, ref):
+        """A constant pull towards zero."""
+        z = getattr(params, ref[0])[ref[1]]
+        pull = jnp.broadcast_to(self._rate(params, hyper, ref), z.shape)
+        # An absent component feels nothing.
+        pull = jnp.where(jnp.any(z > 0, axis=0), pull, 0).astype(z.dtype)
+        return Quadratic(zeros_of(z.shape[1], z.dtype), jnp.zeros_like(z), rest=pull)

@@ -1,0 +1,42 @@
+"""L2: the sum of squares of some blocks, which keeps entries even."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import jax.numpy as jnp
+
+from jaxshared.base import Quadratic
+from jaxshared.penalties.base import block_refs
+from jaxshared.penalties.norms import Norm
+
+__all__ = ["L2"]
+
+
+@dataclasses.dataclass(frozen=True)
+class L2(Norm):
+    r"""Sum of squares, which keeps entries even: :math:`\sum_i s_i^2 \|H_i\|_F^2`.
+
+    >>> L2("bases", 0.5).names
+    ('l2_bases', 'scales')
+    """
+
+    word = "l2"
+
+    def value(self, model, params, sources, hyper):
+        """Over the blocks of its kind."""
+        terms = [
+            self._rate(params, hyper, ref) * jnp.sum(getattr(params, ref[0])[ref[1]] ** 2)
+            for ref in block_refs(params, self.blocks)
+        ]
+        return sum(terms[1:], terms[0])
+
+    def _rate(self, params, hyper, ref):
+        strength, own, rows = self._scale(params, hyper, ref)
+        return strength * own**2 / (rows if self.blocks == "bases" else 1)
+
+    def part(self, model, params, sources, hyper, ref):
+        """A ridge."""
+        z = getattr(params, ref[0])[ref[1]]
+        there = jnp.any(z > 0, axis=0).astype(z.dtype)
+        return Quadratic(jnp.diag(2 * self._rate(params, hyper, ref) * there), jnp.zeros_like(z))
