@@ -8,8 +8,9 @@ import warnings
 import jax
 import numpy as np
 
-from jaxshared.base import Status, whole_number
+from jaxshared.base import Model, Status
 from jaxshared.checkpoint import kept_at
+from jaxshared.checks import concrete, instance_of, solver_of, tolerance, whole_number
 from jaxshared.drive import Batch, Drive
 from jaxshared.lanes import (
     begin_lanes,
@@ -79,6 +80,10 @@ def fit(
     ('CONVERGED', 0.0)
     """
     check_key(key)
+    instance_of(model, "model", Model, "js.NMF(4)")
+    concrete("js.fit", sources, key)
+    if callback is not None and not callable(callback):
+        raise TypeError(f"callback is {callback!r}: pass a function of a Result, or None.")
     restarts = whole_number(restarts, "restarts")
     max_steps = whole_number(max_steps, "max_steps")
     if model.searches:  # a model that is not fitted by steps of a solver
@@ -147,8 +152,5 @@ def warn_of_lost(model, params, start=None):
 
 def checked_solver(solver, tol):
     """The solver to use, or an error if it is not one, or if ``tol`` is not a tolerance."""
-    if isinstance(solver, type):
-        raise TypeError(f"solver is the class {solver.__name__}: pass {solver.__name__}().")
-    if tol is not None and not tol >= 0:
-        raise ValueError(f"tol is {tol}: it must be None, or a number from 0 up.")
-    return Accelerated() if solver is None else solver
+    tolerance(tol)
+    return solver_of(solver, Accelerated())

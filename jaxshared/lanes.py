@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxshared.base import Constraint, Result, Status, references
+from jaxshared.checks import starting_factor
 from jaxshared.solve import CHECK_EVERY, begin, per_lane
 
 __all__ = [
@@ -113,6 +114,8 @@ def _random_starts(model, sources, keys):
 def check_params(model, params, sources):
     """Given factors in the sources' type, of the shapes the model asks for and non-negative."""
     wanted = jax.eval_shape(lambda key: model.init(key, sources), jax.random.key(0))
+    for path, leaf in jax.tree.leaves_with_path(params):
+        starting_factor(leaf, jax.tree_util.keystr(path).lstrip("."))
     params = jax.tree.map(lambda leaf: jnp.asarray(leaf, sources[0].dtype), params)
     if jax.tree.structure(params) != jax.tree.structure(wanted):
         raise ValueError(

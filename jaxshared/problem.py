@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxshared.base import Model
+from jaxshared.checks import hyper_of
 from jaxshared.data.sources import as_sources
 
 __all__ = ["Problem", "check_key", "named_hyper", "prepare"]
@@ -53,6 +54,8 @@ def checked_hyper(model, sources, hyper):
     """Hyper-parameters as arrays of the sources' type, with defaults where nothing is given."""
     if hyper is None or isinstance(hyper, Mapping):
         hyper = named_hyper(model, sources, dict(hyper or {}))
+    elif not (isinstance(hyper, tuple) and getattr(hyper, "_fields", ())):
+        hyper_of(hyper, model.hyper(sources)._fields)
     _check_hyper(model, hyper)
     dtype = sources[0].dtype
     return jax.tree.map(lambda value: _cast(value, dtype), hyper)

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxshared.base import Move, put
+from jaxshared.checks import factor, place, tolerance, whole_number
 from jaxshared.data.sources import as_source
 from jaxshared.solvers.blocks import filled
 from jaxshared.solvers.hals import column_passes
@@ -43,9 +44,14 @@ def project(model, params, source, index=0, *, hyper=None, tol=None, max_sweeps=
     if model.searches:
         return model.project(params, source, index)
     source = as_source(source)
-    count = model.count_sources(params)
-    if not 0 <= index < count:
-        raise ValueError(f"index is {index} but the model has {count} sources.")
+    index = place(index, "index", model.count_sources(params), "sources")
+    for path, leaf in jax.tree.leaves_with_path(params):
+        factor(leaf, jax.tree_util.keystr(path).lstrip("."))
+    tolerance(tol)
+    if max_sweeps is not None:
+        max_sweeps = whole_number(max_sweeps, "max_sweeps")
+    if hyper is not None and not isinstance(hyper, dict) and not getattr(hyper, "_fields", ()):
+        raise TypeError(f"hyper is {hyper!r}: pass a dictionary, or what model.hyper returned.")
     params = jax.tree.map(lambda leaf: jnp.asarray(leaf, source.dtype), params)
     basis = model.basis_of(params, index)
     if source.shape[0] != basis.shape[0]:

@@ -177,7 +177,10 @@ def _checked(model, loop, state, count, sources, hyper, tol, check_every):
 
 def _finish(model, loop, sources, hyper, check_every=CHECK_EVERY):
     left = violation(model, loop.kept, sources, hyper)
-    stuck = (loop.status == Status.CONVERGED) & ~(left <= STALLED)
+    # The factors of zero, or the start where that was better, are known from the beginning.
+    known = loop.rounding / (8 * jnp.finfo(loop.objective.dtype).eps)
+    worse = loop.objective > 1.01 * known
+    stuck = (loop.status == Status.CONVERGED) & (~(left <= STALLED) | worse)
     return Result(
         params=loop.kept,
         objective=loop.objective,

@@ -18,8 +18,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxshared.base import Model, Result, Status, whole_number
+from jaxshared.base import Model, Result, Status
 from jaxshared.checkpoint import kept_at
+from jaxshared.checks import concrete, instance_of, whole_number
 from jaxshared.cover import active, check_fits, covering, rank_groups, widened
 from jaxshared.drive import Batch, Drive
 from jaxshared.fit import checked_solver, warn_of_lost
@@ -151,6 +152,8 @@ def sweep(
     >>> len(grid), grid.table()[0]["status"], grid.best(rank=1).params.bases[0].shape
     (4, 'CONVERGED', (3, 1))
     """
+    instance_of(model, "model", Model, "js.NMF(4)")
+    concrete("js.sweep", sources, key)
     if model.searches:
         options = dict(points=points, hyper=hyper, max_steps=max_steps)
         return model.sweep(sources, key=key, restarts=restarts, **options, **axes)

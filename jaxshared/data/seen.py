@@ -35,8 +35,8 @@ def missing(source, name="source"):
     """
     if scipy.sparse.issparse(source) and np.prod(source.shape, dtype=float) > LARGEST:
         raise ValueError(
-            f"{name} is sparse with {source.shape[0]} x {source.shape[1]} entries: js.missing makes it dense. Use "
-            f"js.observed where only what it stores was seen."
+            f"{name} is sparse with {source.shape[0]} x {source.shape[1]} entries: js.missing makes it dense. "
+            f"Use js.observed where only what it stores was seen."
         )
     values = np.asarray(dense_values(source, name))
     seen = ~np.isnan(values)

@@ -188,7 +188,6 @@ TEXTS = good(["red car", "blue car"], [["a", "b"], ["b"]]) | bad(
     [NAN := float("nan")],
 )
 # Projections do not look at the factors yet.
-PENDING = {name: v._replace(pending=v.verdict == "bad") for name, v in PARAMS.items()}
 FUNCTIONS = {
     "fit": (_fit, {**SOURCE, "model": None, "key": KEY, "restarts": values.RESTARTS}
             | {"max_steps": values.MAX_STEPS, "tol": values.TOL, "solver": values.SOLVERS}
@@ -199,7 +198,7 @@ FUNCTIONS = {
     "missing": (_missing, SOURCE),
     "weighted": (_weighted, {**SOURCE, "weights": WEIGHTS}),
     "observed": (_observed, SOURCE),
-    "project": (_project, {**SOURCE, "params": PENDING, "index": good(0) | bad(1, -1, 5)}),
+    "project": (_project, {**SOURCE, "params": PARAMS, "index": good(0) | bad(1, -1, 5)}),
     "factors": (_factors, {**SOURCE, "params": PARAMS, "top": good(0, 3, 1000) | bad(-1, None, "a", 1.5)}),
     "retrieve": (_retrieve, {"params": PARAMS, "source": good(0) | bad(5, -1, None, "a", 0.5)}
                  | {"top": good(1, 80) | bad(0, 81, None, "a", 2.5, NAN)}),
