@@ -234,6 +234,10 @@ class Model:
         """
         return jax.tree.map(lambda z: np.arange(z.shape[1]), params)
 
+    def count_sources(self, params):
+        """How many sources these factors are for."""
+        return len(params.coefs)
+
     def parts(self, params):
         """Per basis: the sources that use it, its columns, and their coefs by source."""
         pairs = enumerate(zip(params.bases, params.coefs))

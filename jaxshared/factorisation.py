@@ -253,10 +253,6 @@ class Factorisation(Model):
     def _term_of(self, params, index):
         return self.terms(self.count_sources(params))[index]
 
-    def count_sources(self, params):
-        """How many sources these factors are for."""
-        return len(params.coefs)
-
     def reconstruct(self, params):
         """The product of basis and coef for every source."""
         return tuple(

@@ -115,7 +115,7 @@ def check_params(model, params, sources):
     """Given factors in the sources' type, of the shapes the model asks for and non-negative."""
     wanted = jax.eval_shape(lambda key: model.init(key, sources), jax.random.key(0))
     for path, leaf in jax.tree.leaves_with_path(params):
-        starting_factor(leaf, jax.tree_util.keystr(path).lstrip("."))
+        starting_factor(leaf, jax.tree_util.keystr(path).lstrip(".") or "init")
     params = jax.tree.map(lambda leaf: jnp.asarray(leaf, sources[0].dtype), params)
     if jax.tree.structure(params) != jax.tree.structure(wanted):
         raise ValueError(

@@ -67,6 +67,8 @@ def load(path):
         if header["format"] > FORMAT:
             raise ValueError(f"it has format {header['format']}, this version reads up to {FORMAT}")
         model = _built(header["model"], Model)
+        if not isinstance(model, Model):
+            raise ValueError("it holds no model")
         doubles = any(array.dtype == np.float64 for array in arrays.values())
         result = _decode(header["result"], arrays)
         if not isinstance(result, tuple):

@@ -159,10 +159,11 @@ def _closed_form_gain(model, params, sources, hyper, block, best, key):
     gains = []
     for number, scale in enumerate((1e-1, 1e-2, 1e-3, 1e-4)):
         noise = jax.random.normal(jax.random.fold_in(key, number), best.shape, best.dtype)
-        moved = best + scale * size * noise
-        if jax.tree.leaves(model.constraints(params))[block] is not Constraint.FREE:
-            moved = jnp.maximum(moved, 0)
-        gains.append(at_best - float(objective(moved)))
+        for sign in (1, -1):  # where there is a slope, one of the two goes down it
+            moved = best + sign * scale * size * noise
+            if jax.tree.leaves(model.constraints(params))[block] is not Constraint.FREE:
+                moved = jnp.maximum(moved, 0)
+            gains.append(at_best - float(objective(moved)))
     return max(gains) / max(abs(at_best), np.finfo(float).tiny)
 
 

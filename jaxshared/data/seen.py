@@ -35,7 +35,7 @@ def missing(source, name="source"):
     """
     if scipy.sparse.issparse(source) and np.prod(source.shape, dtype=float) > LARGEST:
         raise ValueError(
-            f"{name} is sparse with {source.shape[0]} x {source.shape[1]} entries: js.missing makes it dense. "
+            f"{name} is sparse with {source.shape[0]} x {source.shape[1]} entries, and js.missing is dense. "
             f"Use js.observed where only what it stores was seen."
         )
     values = np.asarray(dense_values(source, name))

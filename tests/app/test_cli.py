@@ -124,7 +124,7 @@ def test_a_damaged_checkpoint_is_named(files, capsys):
             "need the same features",
         ),
         (["fit", "minus.npy", "--rank", "2"], "minus.npy has 1 negative entry (first at [1, 0]"),
-        (["fit", "nan.npy", "--rank", "2"], "nan.npy has 1 non-finite entry"),
+        (["fit", "nan.npy", "--rank", "2"], "nan.npy has 1 NaN entry"),
         (["fit", "x.npy"], "--model nmf needs --rank"),
         (["fit", "x.npy", "y.npy", "--shared", "1"], "needs --shared K and --specific"),
         (["fit", "x.npy", "--rank", "2", "--vocabulary", "lx.txt", "--set", "weight=1"], "weight"),

@@ -272,11 +272,11 @@ def test_a_full_disk_at_a_checkpoint_does_not_end_the_run(files, monkeypatch, ca
     monkeypatch.setattr(checkpoints, "CHECKPOINT_SECONDS", 0.0)
     monkeypatch.setattr(checkpoints, "CHUNK_SECONDS", 0.0)
     monkeypatch.setattr(checkpoints, "whole_file", full)
-    long = [*COMMANDS["fit"], "--tol", "0", "--max-steps", "40", "-o", "out"]
+    long = [*COMMANDS["fit"], "--tol", "0", "--max-steps", "20", "-o", "out"]
     assert cli.main(long) == 0
     line = capsys.readouterr().err
     assert "checkpoint.npz could not be written (No space left" in line and line.count("\n") == 1
-    assert int(js.load("out/result.npz")[0].num_steps) == 40
+    assert int(js.load("out/result.npz")[0].num_steps) == 20
 
 
 def test_a_stop_that_could_not_be_kept_says_so(files, monkeypatch, capsys):

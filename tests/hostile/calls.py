@@ -140,7 +140,8 @@ def _project(params=None, source=None, **options):
 
 def _factors(params=None, source=None, **options):
     table = js.factors(js.NMF(3), params, source, **options)
-    return "" if np.isfinite(table.energy).all() else "energies that are not finite"
+    known = source is None or np.isfinite(table.energy).all()  # NaN where no sources are given
+    return "" if known else "energies that are not finite"
 
 
 def _retrieve(params=None, **options):

@@ -263,7 +263,7 @@ def test_huge_smoothness_makes_coefs_constant_on_each_part_of_a_graph(x64):
         ({"smoothness": -1.0}, r"smoothness\[0\] is -1.0"),
         ({"smoothness": np.inf}, r"smoothness\[0\] is inf"),
         ({"sparsity": (1.0, np.nan)}, r"sparsity\[1\] is nan"),
-        ({"weights": (1.0,)}, "1 values for 2 sources"),
+        ({"weights": (1.0,)}, "1 entries for 2 sources"),
         ({"graphs": (ring(3), None)}, "joins 3 samples"),
     ],
 )

@@ -80,7 +80,7 @@ def test_two_consensuses_agree_more_than_two_fits_do():
 
 
 def test_one_restart_has_nobody_to_agree_with():
-    with pytest.raises(ValueError, match="from 2 up"):
+    with pytest.raises(ValueError, match="from 2 to"):
         js.consensus(js.NMF(1), np.ones((3, 4)), key=jax.random.key(0), restarts=1)
     with pytest.raises(ValueError, match="keep is 0"):
         js.consensus(js.NMF(1), np.ones((3, 4)), key=jax.random.key(0), keep=0)
