@@ -96,6 +96,8 @@ class Factorisation(Model):
         """Whether the loss is defined for every source."""
         for i, source in enumerate(sources):
             self.term_loss.check(source, f"sources[{i}]")
+        for penalty in self.all_penalties:
+            penalty.check_sources(sources)
 
     def hyper(self, sources, **changes):
         """Weights and strengths with their defaults; see the class for what there is to change."""
@@ -305,7 +307,11 @@ class Factorisation(Model):
         alone = Single(basis.shape[1], loss=self.loss, penalties=penalties)
         given = hyper if isinstance(hyper, dict) else {} if hyper is None else hyper._asdict()
         names = [penalty.name for penalty in penalties]
-        own = alone.hyper((source,), **{name: given[name] for name in names if name in given})
+        changes = {name: given[name] for name in names if name in given}
+        for name in ("weights", "scales"):  # one per source
+            if penalties and isinstance(given.get(name), tuple):
+                changes[name] = given[name][index : index + 1]
+        own = alone.hyper((source,), **changes)
         coef = jnp.zeros((source.shape[1], basis.shape[1]), basis.dtype)
         if not self.term_loss.least_squares:  # multiplicative moves need somewhere to go
             coef = coef + sum_ratio(source, basis, coef + 1)

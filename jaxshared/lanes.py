@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxshared.base import Constraint, Result, Status, references
+from jaxshared.base import Constraint, Result, Status, block_of, references
 from jaxshared.checks import starting_factor
 from jaxshared.solve import CHECK_EVERY, begin, per_lane
 
@@ -60,6 +60,10 @@ def freeze(model, sources, init, frozen):
             known = [f if i is None else f"{f}[{i}]" for f, i in refs]
             raise ValueError(f"frozen names {name!r}: the blocks are {', '.join(known)}.")
         for block in blocks:
+            if block_of(init, refs[block]) is None:
+                raise ValueError(
+                    f"frozen names {name!r}, for which init has None: give what stays."
+                )
             rank = jax.tree.leaves(wanted)[block].shape[1]
             held[block] = _frozen_columns(columns, rank, name)
     return model.replace(frozen=tuple(sorted(held.items(), key=lambda item: item[0])))

@@ -183,3 +183,47 @@ def test_an_absent_component_stays_absent_under_every_loss_and_penalty(x64):
         np.testing.assert_allclose(
             grid.lane(0).objective, alone.objective, rtol=1e-4
         )  # single precision
+
+
+@pytest.mark.parametrize("penalty", [js.L1("coefs", 3.0), js.L1("coefs", 0.9)], ids=str)
+def test_a_penalty_that_kills_columns_never_raises_the_objective(penalty, record):
+    model = js.NMF(4, penalties=(penalty,))
+    sources, hyper = prepare(model, RNG.random((12, 10)), None)
+    params = start(model, jax.random.key(0), sources)
+    for solver in (js.HALS(), js.Accelerated(), js.Multiplicative()):
+        values, _ = record(model, solver, params, sources, hyper, 60)
+        assert np.max(np.diff(values)) <= 1e-5 * values[0], solver
+
+
+def test_what_does_not_combine_is_refused_with_the_reason():
+    ring = scipy.sparse.csr_array(np.roll(np.eye(15), 1, 0) + np.roll(np.eye(15), -1, 0))
+    two = js.ColNMF(2, penalties=(js.Smoothness(), js.Smoothness(name="again")))
+    assert (
+        two.hyper(js.as_sources(VIEWS, aligned="samples"), graphs=(ring, None)).graphs[0]
+        is not None
+    )
+    for model in (js.MultiNMF, js.RGHCTC):
+        with pytest.raises(ValueError, match="gauge of its own"):
+            model(2, penalties=js.L1("coefs"))
+    for model in (js.ColNMF, js.INMF):
+        with pytest.raises(ValueError, match="scaled together"):
+            model(2, penalties=js.L1("coefs"))
+    with pytest.raises(ValueError, match="adds its bases up"):
+        js.INMF(2, penalties=js.Coherence())
+    with pytest.raises(ValueError, match="entry weights"):
+        js.fit(js.RGHCTC(2), tuple(js.missing(v) for v in VIEWS), key=jax.random.key(0))
+    with pytest.raises(ValueError, match="init has None"):
+        given = js.Params((None,), (None,))
+        js.fit(js.NMF(2), PAIR[0], key=jax.random.key(0), init=given, frozen="bases")
+
+
+@pytest.mark.parametrize("loss", ["kl", js.Beta(2), js.Beta(0.5), js.Beta(0)], ids=str)
+def test_the_size_of_a_loss_has_its_unit_and_no_other(loss, x64):
+    loss = js.losses.as_loss(loss)
+    x = jnp.asarray(PAIR[0])
+    for scale in (1e-3, 1e3):
+        np.testing.assert_allclose(
+            loss.size(scale * x) / scale**loss.degree, loss.size(x), rtol=1e-6
+        )
+    light = js.weighted(PAIR[0], np.full(PAIR[0].shape, 1e-4))
+    np.testing.assert_allclose(loss.size(light) / 1e-4, loss.size(x), rtol=1e-4)

@@ -225,7 +225,9 @@ def retrieve(task: Retrieve) -> int:
         raise ValueError(
             f"{task.items} has {len(items)} lines but source {task.source} has {size} samples."
         )
-    hits = search(model, result.params, queries.vectors, source=task.source, top=min(task.top, size))
+    hits = search(
+        model, result.params, queries.vectors, source=task.source, top=min(task.top, size)
+    )
     for query, known, places, scores in zip(task.query, queries.known, hits.items, hits.scores):
         print(f"{query}" if known else f"{query}: no term of the vocabulary contains it")
         for place, score in zip(np.asarray(places), np.asarray(scores)):

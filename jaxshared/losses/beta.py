@@ -22,7 +22,6 @@ from jaxshared.data.entries import (
     everywhere_sum,
     stored,
 )
-from jaxshared.data.products import num_entries
 from jaxshared.data.sparse import Sparse
 from jaxshared.data.weighted import Weighted
 from jaxshared.losses.base import Loss
@@ -105,8 +104,8 @@ class Beta(Loss):
         return entry_products(source, *factors, both, view.side, factor)
 
     def size(self, source):
-        """The divergence of the constant model; the number of entries of a constant source."""
-        return constant_size(self, source, jnp.asarray(float(num_entries(source)), source.dtype))
+        """The divergence of the constant model; of a constant source, its entries to the power beta."""
+        return constant_size(self, source)
 
     def check(self, source, name):
         """Without positive entries everywhere the divergence is infinite for beta of 0 and less."""

@@ -15,11 +15,13 @@ def above(a, x):
     return jnp.maximum(a, jnp.where(x > 0, x * root, jnp.finfo(a.dtype).tiny))
 
 
-def constant_size(loss, source, fallback):
-    """The loss of the best constant approximation, the mean, or ``fallback`` where that is nothing."""
+def constant_size(loss, source):
+    """The loss of the best constant approximation, the mean; where that is nothing, the scale of a loss."""
     plain = zero_filled(source)
     ones = [jnp.ones((size, 1), plain.dtype) for size in plain.shape]
-    mean = total(source) / jnp.maximum(model_total(source, *ones), 1)
+    count = model_total(source, *ones)
+    mean = total(source) / jnp.where(count > 0, count, 1)
     size = loss.value(source, ones[0] * mean, ones[1])
+    scale = count * jnp.where(mean > 0, mean, 1) ** loss.degree
     eps = jnp.finfo(plain.dtype).eps
-    return jnp.where(size > 100 * eps * fallback, size, fallback)
+    return jnp.where(size > 100 * eps * scale, size, jnp.where(mean > 0, scale, 0))

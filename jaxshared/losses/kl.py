@@ -15,7 +15,7 @@ import dataclasses
 import jax.numpy as jnp
 
 from jaxshared.data.entries import entry_products, entry_sum, stored
-from jaxshared.data.products import model_total, total
+from jaxshared.data.products import model_total
 from jaxshared.data.weighted import Weighted
 from jaxshared.losses.base import Loss
 from jaxshared.losses.guards import above, constant_size
@@ -54,7 +54,7 @@ class KL(Loss):
 
     def size(self, source):
         """The loss of the constant model; the sum of a source that is constant itself."""
-        return constant_size(self, source, total(source))
+        return constant_size(self, source)
 
 
 def _log_ratio(x, a):

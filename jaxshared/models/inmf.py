@@ -76,7 +76,8 @@ class INMF(Factorisation):
         """With the departures of that source, and their price."""
         if hyper is None or isinstance(hyper, dict):
             hyper = self.hyper((source,), **(hyper or {}))
-        one = hyper._replace(weights=hyper.weights[:1])
+        each = {n: v[index : index + 1] for n, v in hyper._asdict().items() if isinstance(v, tuple)}
+        one = hyper._replace(**each) if len(hyper.weights) > 1 else hyper
         coef = jnp.zeros((source.shape[1], self.rank), source.dtype)
         if not self.term_loss.least_squares:
             coef = coef + sum_ratio(source, self.basis_of(params, index), coef + 1)

@@ -15,6 +15,7 @@ from jaxshared.base import Quadratic
 from jaxshared.checks import per_source
 from jaxshared.data.partial import Partial, check_present, mask_of
 from jaxshared.data.products import total
+from jaxshared.data.weighted import Weighted
 from jaxshared.penalties.base import Penalty, zeros_of
 
 __all__ = ["Agreement"]
@@ -41,6 +42,10 @@ class Agreement(Penalty):
     def hyper(self, model, sources, changes, values):
         """``scales`` follow from the samples present."""
         present = check_present(changes.pop("present", None), sources)
+        if present is not None and any(isinstance(source, Weighted) for source in sources):
+            raise ValueError(
+                "present does not go with entry weights: give NaN to absent samples too."
+            )
         scales = changes.pop("scales", None)
         if scales is None:
             scales = inverse_totals(sources, present)

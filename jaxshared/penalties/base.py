@@ -36,6 +36,9 @@ class Penalty:
     def check(self, model):
         """A ValueError where the penalty makes no sense for a model."""
 
+    def check_sources(self, sources):
+        """A ValueError where the penalty makes no sense for these sources."""
+
     def hyper(self, model, sources, changes, values):
         """Its hyper-parameters: taken out of ``changes``, or their defaults.
 

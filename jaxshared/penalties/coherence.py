@@ -44,6 +44,12 @@ class Coherence(Penalty):
                 f"Coherence is for models whose sources have the same features."
             )
 
+        if any(term.basis.summed for term in model.terms(model.num_sources or 2)):
+            raise ValueError(
+                f"{type(model).__name__} adds its bases up, and Coherence needs columns of norm one: use a "
+                f"SharedNMF."
+            )
+
     def hyper(self, model, sources, changes, values):
         """One strength, or a tuple with one per pair."""
         given = changes.pop(self.name, self.strength)

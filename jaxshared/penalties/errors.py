@@ -20,6 +20,7 @@ from jaxshared.base import Constraint
 from jaxshared.checks import per_source
 from jaxshared.data.products import squared_norm
 from jaxshared.data.sparse import Sparse
+from jaxshared.data.weighted import Weighted
 from jaxshared.penalties.base import Penalty
 from jaxshared.transforms import Pair, register
 
@@ -39,6 +40,14 @@ class Errors(Penalty):
 
     strength: float = 1.0
     name: str = "sparsity"
+
+    def check_sources(self, sources):
+        """An entry with a weight has an error already."""
+        for k, source in enumerate(sources):
+            if isinstance(source, Weighted):
+                raise ValueError(
+                    f"sources[{k}] has entry weights: error matrices are for complete sources. Use js.ColNMF."
+                )
 
     def hyper(self, model, sources, changes, values):
         """One per source."""

@@ -38,7 +38,6 @@ class L1(Norm):
     def part(self, model, params, sources, hyper, ref):
         """A constant pull towards zero."""
         z = getattr(params, ref[0])[ref[1]]
-        pull = jnp.broadcast_to(self._rate(params, hyper, ref), z.shape)
-        # An absent component feels nothing.
-        pull = jnp.where(jnp.any(z > 0, axis=0), pull, 0).astype(z.dtype)
+        # Also on columns of zeros: a pull towards zero never revives one, and the problem is the objective.
+        pull = jnp.broadcast_to(self._rate(params, hyper, ref), z.shape).astype(z.dtype)
         return Quadratic(zeros_of(z.shape[1], z.dtype), jnp.zeros_like(z), rest=pull)

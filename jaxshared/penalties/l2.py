@@ -38,5 +38,5 @@ class L2(Norm):
     def part(self, model, params, sources, hyper, ref):
         """A ridge."""
         z = getattr(params, ref[0])[ref[1]]
-        there = jnp.any(z > 0, axis=0).astype(z.dtype)
-        return Quadratic(jnp.diag(2 * self._rate(params, hyper, ref) * there), jnp.zeros_like(z))
+        ridge = jnp.full(z.shape[1], 2 * self._rate(params, hyper, ref), z.dtype)
+        return Quadratic(jnp.diag(ridge), jnp.zeros_like(z))

@@ -44,6 +44,19 @@ class Norm(Penalty):
     def check(self, model):
         """A penalty on the bases alone could be scaled away."""
         kinds = {p.blocks for p in model.all_penalties if isinstance(p, Norm)}
+        terms = model.terms(model.num_sources or 2)
+        coefs = [term.coef for term in terms]
+        if not model.visits_in_order or any(ref[0] != "coefs" for c in coefs for ref in c.blocks):
+            raise ValueError(
+                f"{type(self).__name__} is not for {type(model).__name__}, which has a gauge of its own."
+            )
+        together = len(set(coefs)) < len(coefs) or any(term.basis.summed for term in terms)
+        if kinds == {"coefs"} and together:
+            raise ValueError(
+                f"{type(self).__name__}('coefs') alone needs basis columns of norm one, and those of "
+                f"{type(model).__name__} can only be scaled together: add one on the bases, for example "
+                f"js.L2('bases')."
+            )
         if kinds == {"bases"}:
             raise ValueError(
                 f"{type(self).__name__}('bases') alone can be scaled away (shrink the bases, grow the "

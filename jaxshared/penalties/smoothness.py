@@ -44,7 +44,7 @@ class Smoothness(Penalty):
 
     def hyper(self, model, sources, changes, values):
         """``graphs``: for each source a graph of its samples or None; ``smoothness`` follows them."""
-        graphs = check_graphs(changes.pop("graphs", None), sources)
+        graphs = values.get("graphs") or check_graphs(changes.pop("graphs", None), sources)
         given = changes.pop(self.name, None)
         if given is None:
             given = tuple(0.0 if g is None else self._unit_strength(g) for g in graphs)

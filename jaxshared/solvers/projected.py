@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from jaxshared.base import Info, Move, put
+from jaxshared.base import Constraint, Info, Move, put
 from jaxshared.solvers.blocks import kept, restore, round_of, tiny
 
 __all__ = ["ProjectedGradient", "ProjectedState", "curvature_bound"]
@@ -64,17 +64,18 @@ class ProjectedGradient:
                 pos, neg = problem.halves(z)
                 bound = curvature_bound(problem.gram) + problem.curvature
                 slope = kept(moving, pos - neg, 0)
-                return restore(constraints[block], z - slope / jnp.maximum(bound, tiny(z.dtype)))
+                moved = restore(constraints[block], z - slope / jnp.maximum(bound, tiny(z.dtype)))
+                return _still_absent(constraints[block], moved, z)
 
             def objective(z):
                 return model.objective(put(params, block, z), sources, hyper)
 
             # Only the gradient is needed: an objective without halves will do.
             gradient = kept(moving, jax.grad(objective)(z), 0)
-            z, curvatures[block] = _backtracked(
+            moved, curvatures[block] = _backtracked(
                 objective, constraints[block], z, gradient, curvatures[block]
             )
-            return z
+            return _still_absent(constraints[block], moved, z)
 
         params = round_of(model, state.params, sources, hyper, rule)
         return ProjectedState(params, tuple(curvatures), None)
@@ -110,6 +111,13 @@ class ProjectedGradient:
             return jax.grad(model.objective)(params, sources, hyper)
         pos, neg = model.split(params, sources, hyper)
         return jax.tree.map(jnp.subtract, pos, neg)
+
+
+def _still_absent(constraint, moved, z):
+    """On the sphere the nearest point to a pushed column of zeros has norm one: it stays absent."""
+    if constraint is not Constraint.SPHERE:
+        return moved
+    return jnp.where(jnp.any(z > 0, axis=0), moved, 0)
 
 
 def curvature_bound(gram, rounds=3):

@@ -64,7 +64,7 @@ def held_out_speckles(
             own = model.replace(loss=loss)
             grid = sweep(own, seen, key=key, points=points, **options)
             for number, setting in enumerate(grid.settings):
-                best = number * grid.restarts + int(np.argmin(grid.objective[number]))
+                best = grid.best_lane(**setting)
                 row.append(float(_score(grid.models[number], judge, grid.lane(best).params, held)))
                 settings.append(setting if len(losses) == 1 else {"loss": loss, **setting})
         scores.append(row)
@@ -106,7 +106,8 @@ def _leave_out(random, source, share):
     if not source.sparse:
         kept, held = parts(np.asarray(source.weights))
         return tuple(
-            Weighted(source.values, jnp.asarray(w, source.dtype), source.top) for w in (kept, held)
+            Weighted(jnp.where(w > 0, source.values, 0), jnp.asarray(w, source.dtype), source.top)
+            for w in (kept, held)
         )
     pattern = source.weights.to_scipy()
     sides = []
@@ -114,7 +115,8 @@ def _leave_out(random, source, share):
         matrix = pattern.copy()
         matrix.data = data
         weights = Sparse.from_scipy(matrix, source.dtype, keep_zeros=True)
-        sides.append(Weighted(source.values, weights, source.top))
+        values = source.values.map(lambda x, w: jnp.where(w > 0, x, 0), weights)
+        sides.append(Weighted(values, weights, source.top))
     return tuple(sides)
 
 
