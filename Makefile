@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 .DEFAULT_GOAL := help
 
-.PHONY: help demo test fuzz bench docs lint clean
+.PHONY: help demo test fuzz bench docs lint wheel clean
 help:  ## what there is to make
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
 
@@ -29,8 +29,11 @@ bench: $(VENV)/.bench  ## print speed and memory against scikit-learn and SciPy
 docs: $(VENV)/.docs  ## build the documentation site; warnings are errors
 	@$(BIN)/python -m sphinx -W -q -b html docs docs/_build/html && echo docs/_build/html/index.html
 
-lint: $(VENV)/.lint  ## check formatting and style
-	@$(BIN)/ruff format --check . && $(BIN)/ruff check .
+lint: $(VENV)/.lint  ## check formatting, style and types
+	@$(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/mypy && $(BIN)/python -m tests.annotated
+
+wheel: $(VENV)/.lint  ## build the wheel, install it in an empty environment, run the README's first block
+	@$(BIN)/python -m tests.wheel
 
 clean:  ## remove the environment and everything that was built
 	rm -rf $(VENV) demo docs/_build build dist

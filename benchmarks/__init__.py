@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import resource
+import subprocess
+import sys
 import time
 from typing import NamedTuple
 
 import jax
 
-__all__ = ["Row", "best_of", "compiled", "peak_mib", "show"]
+__all__ = ["Row", "best_of", "compiled", "each_alone", "peak_mib", "show"]
 
 
 class Row(NamedTuple):
@@ -64,3 +66,13 @@ def show(rows):
             f" {row.note}",
         ]
         print(" ".join(cells), flush=True)
+
+
+def each_alone(module, workloads):
+    """Those named on the command line, or all: one here, several each in a process of its own."""
+    names = sys.argv[1:]
+    if len(names) == 1:
+        show(workloads[names[0]]())
+    else:
+        for name in names or workloads:
+            subprocess.run([sys.executable, "-m", f"benchmarks.{module}", name], check=True)

@@ -12,7 +12,6 @@ import functools
 import json
 import os
 import subprocess
-import sys
 import tempfile
 import time
 
@@ -22,7 +21,7 @@ import numpy as np
 import scipy.sparse
 
 import jaxshared as js
-from benchmarks import Row, best_of, compiled, peak_mib, show
+from benchmarks import Row, best_of, compiled, each_alone, peak_mib
 from jaxshared.data.products import transposed_product
 
 FEATURES, SAMPLES = 3740, (14113, 7493)
@@ -134,6 +133,37 @@ def sparse():
     rng = np.random.default_rng(0)
     matrices = [tags(rng, n) for n in SAMPLES]
     yield from sweep_rows(matrices, "sparse", "SciPy in Gram order", "ours, dense")
+
+
+def nmf():
+    """A step of the shared family beside NMF of each source at the same ranks (RJSNMF, section 5.4)."""
+    rng = np.random.default_rng(0)
+    sources = js.as_sources(tuple(tags(rng, n) for n in SAMPLES))
+    steps = jnp.int32(STEPS)
+
+    def timed(model, own):
+        hyper, params = model.hyper(own), model.init(jax.random.key(0), own)
+        run, compiling = compiled(stepper(model, js.Multiplicative()), params, own, hyper, steps)
+        return (lambda: run(params, own, hyper, steps)), compiling
+
+    alone = [timed(js.NMF(SHARED + r), (x,))[0] for r, x in zip(SPECIFIC, sources)]
+    models = [
+        (m, *timed(m, sources)) for m in (js.JSNMF(SHARED, SPECIFIC), js.RJSNMF(SHARED, SPECIFIC))
+    ]
+    runs = [lambda: [run() for run in alone], *(run for _, run, _ in models)]
+    rounds = [[best_of(run, 3) / STEPS for run in runs] for _ in range(3)]
+    theirs, *ours = np.min(rounds, axis=0).tolist()
+    for (model, _, compiling), seconds in zip(models, ours):
+        yield Row(
+            workload=f"{type(model).__name__} sparse step 3740 x (14113, 7493)",
+            ours="Multiplicative",
+            seconds=seconds,
+            peer="NMF of each source, same ranks",
+            peer_seconds=theirs,
+            compile_seconds=compiling,
+            peak_mib=peak_mib(),
+            note=f"{seconds / theirs:.2f} of the two",
+        )
 
 
 def parts():
@@ -360,7 +390,7 @@ def cmfrec():
     )
 
 
-WORKLOADS = {f.__name__: f for f in (dense, sparse, parts, growth, lanes, inmf, cmfrec)}
+WORKLOADS = {f.__name__: f for f in (dense, sparse, nmf, parts, growth, lanes, inmf, cmfrec)}
 
 
 def rows():
@@ -370,9 +400,4 @@ def rows():
 
 
 if __name__ == "__main__":
-    names = sys.argv[1:]
-    if len(names) == 1:
-        show(WORKLOADS[names[0]]())
-    else:
-        for name in names or WORKLOADS:
-            subprocess.run([sys.executable, "-m", "benchmarks.shared", name], check=True)
+    each_alone("shared", WORKLOADS)

@@ -333,18 +333,18 @@ COMMANDS = {
 }
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("command", choices=COMMANDS)
+def main(commands, doc):
+    parser = argparse.ArgumentParser(description=doc.splitlines()[0])
+    parser.add_argument("command", choices=commands)
     parser.add_argument("--first", type=int, default=0, help="first seed")
     parser.add_argument("--count", type=int, help="how many seeds")
     parser.add_argument("--posts", type=int, default=300, help="posts of each group and source")
     parser.add_argument("--terms", type=int, default=5000)
     args = parser.parse_args()
-    command, count = COMMANDS[args.command]
+    command, count = commands[args.command]
     args.count = args.count or count
     command(args)
 
 
 if __name__ == "__main__":
-    main()
+    main(COMMANDS, __doc__)

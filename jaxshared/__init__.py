@@ -3,11 +3,15 @@
 Names in the order in which data flows through them; start with :func:`fit`.
 """
 
+from jaxshared.version import __version__
 from jaxshared.base import Constraint, Model, Move, Params, Quadratic, Result, Status
 from jaxshared.data import datasets, graph, synthetic, text
+from jaxshared.data.names import Names, Table, align
 from jaxshared.data.sources import as_source, as_sources
 from jaxshared.data.sparse import Sparse
 from jaxshared.data.seen import missing, observed, weighted
+from jaxshared.data.shards import local_rows, shard
+from jaxshared.data.stream import stream
 from jaxshared.losses import KL, Beta, Loss, Squared
 from jaxshared.penalties import (
     L1,
@@ -33,17 +37,23 @@ from jaxshared.models.rjsnmf import RJSNMF
 from jaxshared.models.shared import SharedNMF
 from jaxshared.transforms import register, split_grad
 from jaxshared.solvers import HALS, Accelerated, Multiplicative, ProjectedGradient, violation
+from jaxshared.programs import keep_programs
 from jaxshared.solve import solve
-from jaxshared import starts
+from jaxshared import processes as distributed, starts
 from jaxshared.fit import fit
 from jaxshared.sweep import Sweep, sweep
 from jaxshared.project import project
 from jaxshared.verify import verify
 from jaxshared.store import load, save
+from jaxshared import exported
 from jaxshared import boolean
 from jaxshared.boolean import JSBMF
 from jaxshared.uses import baselines, clustering, retrieval, selection, sharing, views
+from jaxshared.uses.bootstrap import Bootstrap, bootstrap
+from jaxshared.uses.choice import Selection
 from jaxshared.uses.consensus import Consensus, consensus
+from jaxshared.uses.select import select
+from jaxshared.uses.stability import Stability, stability
 from jaxshared.uses.factors import Factors, factors, lost_components
 from jaxshared import metrics
 from jaxshared.app import plots, report

@@ -23,7 +23,14 @@ import numpy as np
 from jaxshared.base import Constraint, Move
 from jaxshared.solvers.accelerated import Accelerated
 from jaxshared.solvers.blocks import filled, kept, unit_columns
-from jaxshared.solvers.nnls import conjugate_gradients, flatness, positive_part, sensitivity, unrest
+from jaxshared.solvers.nnls import (
+    conjugate_gradients,
+    flatness,
+    polished,
+    positive_part,
+    sensitivity,
+    unrest,
+)
 
 __all__ = ["Reliability", "chosen", "differentiable", "reliability"]
 
@@ -85,9 +92,13 @@ def _implicit_jvp(run, model, primals, tangents):
     result = _implicit(run, model, *primals)
     arguments, moves = primals[:3], tangents[:3]
     problem = _Reduced(model, jax.lax.stop_gradient(result.params), primals[1])
-    z = problem.taken(result.params)
-    at = jax.lax.stop_gradient((z, *arguments))
-    dz = sensitivity(problem.gradient, z, arguments, moves, clear=problem.clearing(*at))
+    z, fixed = problem.taken(result.params), jax.lax.stop_gradient(arguments)
+    # The derivative of z stays that of the fit, its value is that of the minimum beside it.
+    ended = jax.lax.stop_gradient(z)
+    best = problem.polished(ended, *fixed)
+    z = jax.tree.map(lambda moving, old, new: moving + (new - old), z, ended, best)
+    clear = problem.clearing(best, *fixed)
+    dz = sensitivity(problem.gradient, z, arguments, moves, clear=clear)
     along = lambda function: jax.jvp(function, (z, *arguments), (dz, *moves))[1]
     still = jax.tree.map(_zero_tangent, result)
     moved = still._replace(params=along(problem.params), objective=along(problem.objective))
@@ -136,14 +147,19 @@ class _Reduced:
         """What was minimised."""
         return self.model.objective(self.params(z, start, sources, hyper), sources, hyper)
 
-    def gradient(self, z, start, sources, hyper):
-        """With respect to the blocks, in Gram order where the model has one."""
+    def value(self, z, start, sources, hyper):
+        """The same up to a constant, in Gram order where the model has one."""
+        here = self.params(z, start, sources, hyper)
+        return self.model.quick_objective(here, sources, hyper)
 
-        def value(z):
-            here = self.params(z, start, sources, hyper)
-            return self.model.quick_objective(here, sources, hyper)
+    def gradient(self, z, *arguments):
+        """With respect to the blocks."""
+        return jax.grad(self.value)(z, *arguments)
 
-        return jax.grad(value)(z)
+    def polished(self, z, *arguments):
+        """The minimum beside ``z``."""
+        clear = self.clearing(z, *arguments)
+        return polished(lambda z: self.value(z, *arguments), z, clear)
 
     def clearing(self, z, *arguments):
         """A projection of directions along those that change no approximation and no penalty."""
@@ -177,9 +193,11 @@ class Reliability(NamedTuple):
     """What an implicit derivative at a fit can be trusted with; each is best at zero.
 
     ``stationarity``: how far, relative to themselves, the factors still are from the minimum on their
-    positive entries: the fit has not converged. ``undecided``: the share of entries that are zero, or
+    positive entries: the fit has not converged; Newton steps bring them closer before a derivative is
+    taken. ``undecided``: the share of entries that are zero, or
     nearly so, without a slope that keeps them there; the derivative may jump at them. ``left``: what
-    conjugate gradients leave of the linear system, for a change in the scale of the sources.
+    conjugate gradients leave of the linear system, for a change in the scale of the sources; where it is more
+    than one hundredth for what is asked, the derivative is NaN.
     """
 
     stationarity: jax.Array
@@ -206,13 +224,17 @@ def reliability(model, params, sources, hyper):
     stationarity = unrest(z, within(slope), scale)
     undecided = sum(jnp.sum(_undecided(v, g, s)) for v, g, s in zip(z, slope, scale))
     count = sum(v.size for v in z)
+    # What a derivative would be taken at.
+    z = problem.polished(z, params, sources, hyper)
+    free, scale = positive_part(z, here)
+    slope, curve = jax.linearize(here, z)
     clear = problem.clearing(z, params, sources, hyper)
     grown = jax.tree.map(_own_direction, sources)
     right = jax.jvp(lambda x: gradient(z, params, x, hyper), (sources,), (grown,))[1]
     (right,) = jax.linear_transpose(clear, right)(within(right))
     bent = lambda v: jax.tree.map(lambda f, b, x: jnp.where(f, b, x), free, curve(within(v)), v)
     _, left = conjugate_gradients(
-        bent, within(right), scale, max_steps=2000, flat=flatness(stationarity)
+        bent, within(right), scale, max_steps=2000, flat=flatness(unrest(z, within(slope), scale))
     )
     return Reliability(stationarity, undecided / max(count, 1), left)
 

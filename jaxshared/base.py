@@ -20,8 +20,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxshared.block import Constraint, Move, Quadratic, Seen, block_of, put, references
 from jaxshared.checks import whole_number
 from jaxshared.transforms import split_grad
+from jaxshared.typing import AnyHyper, AnyParams, Array, Source, Sources
 
 __all__ = [
     "Constraint",
@@ -41,6 +43,10 @@ __all__ = [
 ]
 
 
+# Restarts with this mean cosine have found the same components.
+ALIKE = 0.9
+
+
 class Status(enum.IntEnum):
     """Why a fit stopped. A NONFINITE fit keeps its last finite factors.
 
@@ -57,22 +63,6 @@ class Status(enum.IntEnum):
         return self.name
 
 
-class Constraint(enum.Enum):
-    """Where a block may move: the orthant, its unit-norm columns, or everywhere."""
-
-    NONNEGATIVE = "non-negative"
-    SPHERE = "non-negative columns of norm one"
-    FREE = "free"
-
-
-class Move(enum.Enum):
-    """What a model knows of a block: its best value, a quadratic problem, or the gradient alone."""
-
-    CLOSED_FORM = "closed form"
-    QUADRATIC = "quadratic"
-    HALVES = "halves"
-
-
 class Params(NamedTuple):
     """Factors: tall bases, one per sharing set, and tall coefs, one per source."""
 
@@ -86,6 +76,12 @@ class Result(NamedTuple):
     ``history`` holds the objective at the start and at every check after it, ``steps`` the step that
     each of them belongs to. ``violation`` is the scale-free KKT residual of
     :func:`jaxshared.solvers.violation`: zero exactly at a stationary point.
+
+    Of several restarts this is the best, and the rest is told: ``objectives`` has the objective of each,
+    ``likeness`` the mean cosine of its components with those of the best (1 for the best itself). Where
+    few are alike (:attr:`agreeing`), the data do not decide: see :func:`jaxshared.consensus`.
+
+    ``names`` are those of sources, features and samples (:class:`jaxshared.Names`), if the sources had any.
     """
 
     params: Any
@@ -95,69 +91,20 @@ class Result(NamedTuple):
     status: jax.Array
     violation: jax.Array
     steps: jax.Array | None = None
+    objectives: jax.Array | None = None
+    likeness: jax.Array | None = None
+    names: Any = None
+
+    @property
+    def agreeing(self) -> int:
+        """How many restarts found the components of the best: mean cosine at least 0.9."""
+        return 1 if self.likeness is None else int(np.sum(np.asarray(self.likeness) >= ALIKE))
 
 
 class Info(NamedTuple):
     """What one step tells beside its state: whether it was taken, or refused as no improvement."""
 
     accepted: jax.Array
-
-
-class Seen(NamedTuple):
-    """Least squares over the stored entries of a pattern whose rows are the rows of a block.
-
-    ``offset`` is what the rest of the model has at these entries, ``factor`` (columns, rank) what the
-    block is multiplied with. ``weight`` multiplies the halves.
-    """
-
-    pattern: Any
-    values: jax.Array
-    weights: jax.Array
-    offset: jax.Array | float
-    factor: jax.Array
-    weight: jax.Array | float
-
-    def halves(self, block):
-        """Of the gradient: products with the entries of the approximation, and with the values."""
-        there = self.offset + self.pattern.sampled(block, self.factor)
-        pos, neg = (
-            self.pattern.spread(self.weights * each, self.factor) for each in (there, self.values)
-        )
-        return self.weight * pos, self.weight * neg
-
-
-class Quadratic(NamedTuple):
-    r"""The objective as one block sees it: quadratic, its gradient already in two halves.
-
-    .. math:: pos(Z) = Z\,gram + rest + couple_{pos}(Z), \qquad neg(Z) = neg + couple_{neg}(Z)
-
-    ``gram`` is (rank, rank); ``rest`` and ``neg`` are shaped like the block and do not depend on it
-    (``rest`` may be None). ``couple`` maps the block to a pair of further halves that mix its rows (a
-    graph, a penalty between bases), with ``curvature`` a bound on their spectral norm; None means that
-    the rows are independent problems. ``seen`` are further terms over single entries, with a Gram
-    matrix for every row; ``curvature`` bounds these as well. Where entries have weights the
-    problem may be an upper bound that touches the objective at the block as it is.
-    """
-
-    gram: jax.Array
-    neg: jax.Array
-    rest: jax.Array | None = None
-    couple: Callable | None = None
-    curvature: jax.Array | float = 0.0
-    seen: tuple = ()
-
-    def halves(self, block):
-        """The two halves of the gradient at ``block``."""
-        pos, neg = block @ self.gram, self.neg
-        if self.rest is not None:
-            pos = pos + self.rest
-        pairs = [part.halves(block) for part in self.seen]
-        if self.couple is not None:
-            pairs.append(self.couple(block))
-        for more_pos, more_neg in pairs:
-            pos = pos if more_pos is None else pos + more_pos
-            neg = neg if more_neg is None else neg + more_neg
-        return pos, neg
 
 
 @dataclasses.dataclass(frozen=True)
@@ -180,110 +127,133 @@ class Model:
     aligned = "features"
     #: The methods of ``init``, by name.
     inits = ("random", "nndsvd", "nndsvda", "nndsvdar")
+    #: The one that ``fit`` and ``sweep`` take where none is asked for.
+    best_init = "random"
+    #: How many restarts ``fit`` makes where none are asked for and they cost little.
+    best_restarts = 1
     #: Whether the model brings a search of its own, the method ``search``, and has no gradient.
     searches = False
+    #: Whether sharing sets say who uses which basis: ``sharing`` and ``sets_of`` are there.
+    shares_bases = False
     #: Whether ``quadratic`` is written for every block.
     quadratic_blocks = False
 
-    def init(self, key, sources, *, method="random"):
+    def init(self, key: Array, sources: Sources, *, method: str = "random") -> AnyParams:
         """Starting factors for ``sources``; see :mod:`jaxshared.initial` for the methods."""
         raise NotImplementedError(f"{type(self).__name__} does not define init.")
 
-    def rescale(self, params, sources):
+    def rescale(self, params: AnyParams, sources: Sources) -> AnyParams:
         """Random starting factors brought to the scale of the sources; done again in every lane."""
         return params
 
-    def hyper(self, sources, **changes):
+    def hyper(self, sources: Sources, **changes: Any) -> AnyHyper:
         """Traced scalars of the objective, with defaults taken from the sources."""
         raise NotImplementedError(f"{type(self).__name__} does not define hyper.")
 
-    def objective(self, params, sources, hyper):
+    def objective(self, params: AnyParams, sources: Sources, hyper: AnyHyper) -> Array:
         """The scalar that is minimised: pure, and the definition of the model."""
         raise NotImplementedError(f"{type(self).__name__} does not define objective.")
 
-    def reconstruct(self, params):
+    def reconstruct(self, params: AnyParams) -> tuple[Array, ...]:
         """Dense approximations, one per source."""
         raise NotImplementedError(f"{type(self).__name__} does not define reconstruct.")
 
     # What a model may bring beside: declared here, with what holds where it does not.
 
-    def search(self, sources, *, key, hyper=None, restarts=1, max_steps=500, progress=False):
+    def search(
+        self,
+        sources: Sources,
+        *,
+        key: Array,
+        hyper: AnyHyper | None = None,
+        restarts: int = 1,
+        max_steps: int = 500,
+        progress: bool = False,
+    ) -> Result:
         """A search that is not steps of a solver, for models that say ``searches``: a Result."""
         raise NotImplementedError(f"{type(self).__name__} has no search of its own.")
 
-    def sweep(self, sources, *, key, restarts=1, **options):
+    def sweep(self, sources: Sources, *, key: Array, restarts: int = 1, **options: Any) -> Any:
         """A grid of searches, for models that say ``searches``."""
         raise NotImplementedError(f"{type(self).__name__} has no sweep of its own.")
 
-    def project(self, params, source, index=0):
+    def project(self, params: AnyParams, source: Source, index: int = 0) -> Array:
         """Coefs of new samples, for models that say ``searches``; others have a convex problem for it."""
         raise NotImplementedError(f"{type(self).__name__} has no projection of its own.")
 
-    def check_sources(self, sources):
+    def check_sources(self, sources: Sources) -> None:
         """A ValueError where the objective makes no sense for these sources; called at the boundary."""
 
     @property
-    def ranks(self):
+    def ranks(self) -> tuple[int, ...]:
         """The number of components of each kind, as in the model's own fields."""
         return (self.rank,)
 
-    def components(self, params):
+    def components(self, params: AnyParams) -> AnyParams:
         """Which component (numbered over all ``ranks``) each column of each block belongs to.
 
         None for a block that has no components. By default every block has one column per component.
         """
         return jax.tree.map(lambda z: np.arange(z.shape[1]), params)
 
-    def count_sources(self, params):
+    def count_sources(self, params: AnyParams) -> int:
         """How many sources these factors are for."""
         return len(params.coefs)
 
-    def parts(self, params):
+    def parts(self, params: AnyParams) -> tuple[Any, ...]:
         """Per basis: the sources that use it, its columns, and their coefs by source."""
         pairs = enumerate(zip(params.bases, params.coefs))
         return tuple(((i,), basis, {i: coef}) for i, (basis, coef) in pairs)
 
-    def normalise(self, params, hyper=None):
+    def normalise(self, params: AnyParams, hyper: AnyHyper | None = None) -> AnyParams:
         """The same approximations in the gauge that uses of the factors compare them in."""
         return params
 
-    def constraints(self, params):
+    def finish(self, params: AnyParams, hyper: AnyHyper) -> Any:
+        """The factors that a solve ends with: in another gauge where one makes the objective simpler."""
+        return params
+
+    def constraints(self, params: AnyParams) -> Any:
         """One :class:`Constraint` per block, shaped like ``params``."""
         return jax.tree.map(lambda _: Constraint.NONNEGATIVE, params)
 
-    def moves(self, params, sources):
+    def moves(self, params: AnyParams, sources: Sources) -> tuple[Move, ...]:
         """One :class:`Move` per block, in order: what ``quadratic`` and ``closed_form`` know."""
         kind = Move.QUADRATIC if self.quadratic_blocks else Move.HALVES
         return (kind,) * len(jax.tree.leaves(params))
 
-    def descends(self, params, sources):
+    def descends(self, params: AnyParams, sources: Sources) -> tuple[bool, ...]:
         """Per block: whether the multiplicative rule is known never to raise the objective."""
         return tuple(move is not Move.HALVES for move in self.moves(params, sources))
 
-    def exponent(self, block):
+    def exponent(self, block: int) -> float:
         """The power of neg / pos with which a multiplicative move of this block descends."""
         return 1.0
 
-    def quadratic(self, params, sources, hyper, block):
+    def quadratic(
+        self, params: AnyParams, sources: Sources, hyper: AnyHyper, block: int
+    ) -> Quadratic:
         """The objective as block number ``block`` sees it; only where ``moves`` says QUADRATIC."""
         raise NotImplementedError(f"{type(self).__name__} does not define quadratic.")
 
-    def closed_form(self, params, sources, hyper, block):
+    def closed_form(
+        self, params: AnyParams, sources: Sources, hyper: AnyHyper, block: int
+    ) -> Array:
         """The best value of a block given the others; only where ``moves`` says CLOSED_FORM."""
         raise NotImplementedError(f"{type(self).__name__} does not define closed_form.")
 
-    def quick_objective(self, params, sources, hyper):
+    def quick_objective(self, params: AnyParams, sources: Sources, hyper: AnyHyper) -> Array:
         """The objective up to a constant, made from the products of the last coef move.
 
         It only tells which of two points is better, and may have the rounding of Gram matrices.
         """
         return self.objective(params, sources, hyper)
 
-    def settled(self, ahead, fresh):
+    def settled(self, ahead: AnyParams, fresh: AnyParams) -> AnyParams:
         """The point whose objective decides about an extrapolated step: the last blocks as found."""
         return fresh
 
-    def visit(self, params, move):
+    def visit(self, params: AnyParams, move: Callable[..., Any]) -> AnyParams:
         """One round: ``params = move(params, block)`` for every block in order."""
         for block in range(len(jax.tree.leaves(params))):
             params = move(params, block)
@@ -292,7 +262,9 @@ class Model:
     #: Whether ``visit`` is more than each block once: such a model is extrapolated after its round.
     visits_in_order = True
 
-    def halves(self, params, sources, hyper, block):
+    def halves(
+        self, params: AnyParams, sources: Sources, hyper: AnyHyper, block: int
+    ) -> tuple[Array, Array]:
         """The two halves of the gradient with respect to one block."""
         if self.moves(params, sources)[block] is Move.QUADRATIC:
             problem = self.quadratic(params, sources, hyper, block)
@@ -301,13 +273,15 @@ class Model:
         pos, neg = self.derived_split(params, sources, hyper)
         return jax.tree.leaves(pos)[block], jax.tree.leaves(neg)[block]
 
-    def split(self, params, sources, hyper):
+    def split(self, params: AnyParams, sources: Sources, hyper: AnyHyper) -> tuple[Any, Any]:
         """The halves ``(pos, neg)`` of the gradient, each shaped like ``params``."""
         leaves, tree = jax.tree.flatten(params)
         pairs = [self.halves(params, sources, hyper, block) for block in range(len(leaves))]
         return tuple(jax.tree.unflatten(tree, half) for half in zip(*pairs))
 
-    def derived_split(self, params, sources, hyper):
+    def derived_split(
+        self, params: AnyParams, sources: Sources, hyper: AnyHyper
+    ) -> tuple[Any, Any]:
         """The same halves, computed from ``objective`` by :func:`jaxshared.split_grad`."""
         free = jax.tree.map(lambda c: c is Constraint.FREE, self.constraints(params))
         fields = [f"0.{name}" for name in free._fields if any(jax.tree.leaves(getattr(free, name)))]
@@ -315,16 +289,16 @@ class Model:
         return split_grad(self.objective, signed=signed)(params, sources, hyper)
 
     @property
-    def signed(self):
+    def signed(self) -> tuple[str, ...]:
         """Positions among (params, sources, hyper) whose entries may be negative; free blocks are known."""
         return ()
 
-    def active(self, ranks):
+    def active(self, ranks: Any) -> Array:
         """1 for each component below its rank in ``ranks`` (traced), 0 for the absent ones."""
         below = [jnp.arange(full) < rank for full, rank in zip(self.ranks, ranks, strict=True)]
         return jnp.concatenate([*below, jnp.zeros(0, bool)])
 
-    def restrict(self, params, ranks):
+    def restrict(self, params: AnyParams, ranks: Any) -> AnyParams:
         """``params`` with every component above ``ranks`` set to zero, and so absent for good."""
         active = self.active(ranks)
         return jax.tree.map(
@@ -334,7 +308,7 @@ class Model:
             is_leaf=lambda leaf: leaf is None,
         )
 
-    def moving(self, block, z):
+    def moving(self, block: int, z: Array) -> np.ndarray | None:
         """Which columns of a block may move: None for all, else a (rank,) mask."""
         for frozen, columns in self.frozen:
             if frozen == block:
@@ -343,35 +317,18 @@ class Model:
                 return mask
         return None
 
-    def replace(self, **changes):
+    @property
+    def layout(self) -> tuple[Any, ...]:
+        """What is no rank: only models that agree in it can be lanes of one sweep.
+
+        All fields beside ``rank``; nothing where ranks have other names.
+        """
+        names = [field.name for field in dataclasses.fields(self)]
+        return tuple(getattr(self, name) for name in names if name != "rank" and "rank" in names)
+
+    def replace(self, **changes: Any) -> Any:
         """The same model with other fields."""
         return dataclasses.replace(self, **changes)
-
-
-def put(params, block, value):
-    """``params`` with one block replaced."""
-    leaves, tree = jax.tree.flatten(params)
-    leaves[block] = value
-    return jax.tree.unflatten(tree, leaves)
-
-
-def block_of(params, ref):
-    """The block that (field, index) names."""
-    field, index = ref
-    value = getattr(params, field)
-    return value if index is None else value[index]
-
-
-def references(params):
-    """(field, index) of every block, in order."""
-    refs = []
-    for field in params._fields:
-        value = getattr(params, field)
-        if isinstance(value, tuple):
-            refs += [(field, at) for at, leaf in enumerate(value) if leaf is not None]
-        elif value is not None:
-            refs.append((field, None))
-    return tuple(refs)
 
 
 def check_gradient(model):

@@ -10,15 +10,16 @@ import hashlib
 import json
 import os
 import time
-import zipfile
+import warnings
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxshared.atomic import whole_file
+from jaxshared.parts import read_parts, write_parts
+from jaxshared.processes import several
 
-__all__ = ["Checkpoint", "digest", "kept_at"]
+__all__ = ["Checkpoint", "beside", "digest", "kept_at"]
 
 FORMAT = 1
 # Saves are apart by a second at least, and take one part in twenty of the time at most.
@@ -36,17 +37,41 @@ def digest(*values):
         if isinstance(value, (jax.Array, np.ndarray)):
             if jnp.issubdtype(value.dtype, jax.dtypes.prng_key):
                 value = jax.random.key_data(value)
-            array = np.ascontiguousarray(value)
-            found.update(f"{array.dtype}{array.shape}".encode())
-            found.update(array.data if array.size else b"")
+            for array in _held(value):
+                found.update(f"{array.dtype}{array.shape}".encode())
+                found.update(array.data if array.size else b"")
         else:
             found.update(repr(value).encode())
     return found.hexdigest()
 
 
+def _held(value):
+    """An array as this process has it: whole, or in parts."""
+    if isinstance(value, jax.Array) and not value.is_fully_addressable:
+        return [np.ascontiguousarray(part.data) for part in value.addressable_shards]
+    return [np.ascontiguousarray(value)]
+
+
+def beside(path, word):
+    """The file for the next fit of a call that makes several: ``path`` and a word; None stays None.
+
+    >>> beside("fit.npz", "last")
+    'fit.npz.last'
+    """
+    return None if path is None else f"{os.fspath(path)}.{word}"
+
+
 def kept_at(path, *problem):
     """The :class:`Checkpoint` at ``path`` of what ``problem`` lists, or None where there is no path."""
-    return None if path is None else Checkpoint(path, digest(*problem))
+    if path is None:
+        return None
+    found = digest(*problem)
+    if several():  # a problem is that of all processes together
+        from jax.experimental import multihost_utils
+
+        own = np.frombuffer(bytes.fromhex(found), np.uint8)
+        found = digest(np.asarray(multihost_utils.process_allgather(own)))
+    return Checkpoint(path, found)
 
 
 class Checkpoint:
@@ -54,7 +79,7 @@ class Checkpoint:
 
     def __init__(self, path, problem):
         self.path, self.problem = path, problem
-        self._saved, self._cost = time.monotonic(), 0.0
+        self._saved, self._cost, self._told = time.monotonic(), 0.0, False
 
     def load(self):
         """``(facts, trees of arrays as lists)`` of the file, or None if it is not there yet."""
@@ -65,11 +90,14 @@ class Checkpoint:
             # opened here: np.load leaves a damaged file open
             with open(self.path, "rb") as raw, np.load(raw, allow_pickle=False) as file:
                 facts = json.loads(str(file["facts"]))
+                parts = read_parts(self.path, file)
                 arrays = {
-                    name: [file[f"{name}-{number}"] for number in range(count)]
+                    name: [parts[f"{name}-{number}"] for number in range(count)]
                     for name, count in facts["counts"].items()
                 }
-        except (ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
+        except Exception as error:  # whatever is wrong with a file that anyone may have edited
+            if isinstance(error, OSError) and error.filename is not None:
+                raise  # not ours to read
             raise ValueError(
                 f"{self.path} is no checkpoint, or damaged ({error}): {advice}."
             ) from None
@@ -86,7 +114,10 @@ class Checkpoint:
         return time.monotonic() - self._saved > max(SECONDS, SHARE * self._cost)
 
     def save(self, facts, trees):
-        """Write plain ``facts`` and named ``trees`` of arrays, whole or not at all."""
+        """Write plain ``facts`` and named ``trees`` of arrays, whole or not at all.
+
+        Where that is not possible, as on a full disk, the fit goes on without, with one warning.
+        """
         if self.path is None:
             return
         begun = time.monotonic()
@@ -94,9 +125,17 @@ class Checkpoint:
         for name, tree in trees.items():
             leaves = jax.tree.leaves(tree)
             counts[name] = len(leaves)
-            arrays.update((f"{name}-{n}", np.asarray(leaf)) for n, leaf in enumerate(leaves))
+            arrays.update((f"{name}-{n}", leaf) for n, leaf in enumerate(leaves))
         facts = dict(facts, format=FORMAT, problem=self.problem, counts=counts)
-        with whole_file(self.path) as file:
-            np.savez(file, facts=np.array(json.dumps(facts)), **arrays)
+        try:
+            write_parts(self.path, dict(arrays, facts=np.array(json.dumps(facts))))
+        except OSError as error:  # what is lost is the way back, not the fit
+            if not self._told:
+                warnings.warn(
+                    f"{self.path} could not be written ({error.strerror or error}): the fit goes on, but "
+                    f"cannot be stopped without loss.",
+                    stacklevel=4,
+                )
+            self._told = True
         self._saved = time.monotonic()
         self._cost = self._saved - begun

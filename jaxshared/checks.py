@@ -22,7 +22,13 @@ __all__ = [
 ]
 
 #: Counts above these could not end, or would not fit into memory; by name of the argument.
-MOST = {"restarts": 100_000, "max_steps": 10**8, "max_sweeps": 10**8, "folds": 10_000}
+MOST = {
+    "rank": 10**6,
+    "restarts": 100_000,
+    "max_steps": 10**8,
+    "max_sweeps": 10**8,
+    "folds": 10_000,
+}
 
 
 def whole_number(value, name, least=1, most=None):
@@ -129,6 +135,16 @@ def hyper_of(value, names):
     )
 
 
+def on_device(tree, dtype):
+    """``tree`` with Python numbers as arrays: sent by name, because a transfer guard minds what is not."""
+
+    def each(leaf):
+        number = isinstance(leaf, float | int | np.number)
+        return jax.device_put(np.asarray(leaf, dtype)) if number else leaf
+
+    return jax.tree.map(each, tree)
+
+
 def concrete(function, *values):
     """A TypeError where ``function``, which decides things on the host, is called under ``jit``.
 
@@ -155,14 +171,14 @@ def random_key(key):
 
 
 def factor(value, name):
-    """One factor: a finite matrix of real numbers. A traced one is taken as it is.
+    """One factor: a finite matrix of real numbers. One that is traced, or elsewhere, is taken as it is.
 
     >>> factor(np.array([[1.0, np.nan]]), "bases[0]")
     Traceback (most recent call last):
     ...
     ValueError: bases[0] has 1 entry that is not finite (first at [0, 1]: nan): pass finite factors.
     """
-    if isinstance(value, jax.core.Tracer):
+    if _unseen(value):
         return value
     try:
         array = np.asarray(value)
@@ -183,6 +199,12 @@ def factor(value, name):
     return value
 
 
+def _unseen(value):
+    """Whether this process cannot look at the values: under a transformation, or on other processes."""
+    traced = isinstance(value, jax.core.Tracer)
+    return traced or not getattr(value, "is_fully_addressable", True)
+
+
 def starting_factor(value, name):
     """A factor to start from: also within the range in which its products with the others stay.
 
@@ -194,7 +216,7 @@ def starting_factor(value, name):
     ...
     ValueError: bases[0] has entries up to 1e-20, whose squares leave the range of float32: multiply ...
     """
-    if isinstance(factor(value, name), jax.core.Tracer):
+    if _unseen(factor(value, name)):
         return value
     high = float(np.abs(np.asarray(value)).max(initial=0))
     least, most = (float(np.sqrt(limit)) for limit in _range())

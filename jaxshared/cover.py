@@ -9,7 +9,7 @@ import numpy as np
 
 from jaxshared.drive import PROGRAM, lane_work
 
-__all__ = ["active", "check_fits", "covering", "rank_groups", "widened"]
+__all__ = ["active", "check_fits", "covering", "rank_groups", "widened", "widened_params"]
 
 
 def covering(a, b):
@@ -27,12 +27,7 @@ def covering(a, b):
 
 def check_fits(model, padded):
     """Lanes may differ in ranks alone: who shares what, and how, is the same for all of them."""
-    same = len(model.ranks) == len(padded.ranks)
-    if hasattr(padded, "sharing"):
-        same &= [s for s, _ in model.sharing] == [s for s, _ in padded.sharing]
-    elif hasattr(padded, "rank"):
-        same &= model.replace(rank=padded.rank) == padded
-    if not same:
+    if len(model.ranks) != len(padded.ranks) or model.layout != padded.layout:
         raise ValueError(f"cannot sweep {model} and {padded} together: only ranks may differ.")
 
 
@@ -76,8 +71,13 @@ def active(padded, model):
 
 def widened(padded, sources, model, results):
     """Results of a batch with the absent components of the model that covers all batches."""
+    return results._replace(params=widened_params(padded, sources, model, results.params))
+
+
+def widened_params(padded, sources, model, params):
+    """Stacked factors of a model with the absent components of one that covers it."""
     if model == padded:
-        return results
+        return params
     wide = jax.eval_shape(lambda key: padded.init(key, sources), jax.random.key(0))
     present = active(padded, model)
 
@@ -89,5 +89,4 @@ def widened(padded, sources, model, results):
         return out
 
     places = padded.components(wide)
-    params = jax.tree.map(put, places, results.params, is_leaf=lambda leaf: leaf is None)
-    return results._replace(params=params)
+    return jax.tree.map(put, places, params, is_leaf=lambda leaf: leaf is None)

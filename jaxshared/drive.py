@@ -18,16 +18,18 @@ import numpy as np
 
 from jaxshared.base import Model, Status
 from jaxshared.checkpoint import Checkpoint
+from jaxshared.parts import placed
+from jaxshared.processes import agreed, several, together
 from jaxshared.solve import CHECK_EVERY, advance, finish
 
 __all__ = ["Batch", "Drive"]
 
 # Long enough that the host does not slow the device, short enough for a smooth progress bar.
 CHUNK_SECONDS = 0.3
-# Multiplications that take about as long as compiling a program for fewer lanes.
-PROGRAM = 1e11
-# A restart is given up when it stays above the best even with this share of its last gain on top.
-GAIN = 0.25
+# Multiplications that take about as long as compiling a program.
+PROGRAM = 7e10
+# Most fits have ended by then: what a program for fewer lanes or ranks is expected to save rests on it.
+LIKELY_STEPS = 200
 
 
 class Batch(NamedTuple):
@@ -79,17 +81,25 @@ class Drive:
         self.progress, self.callback = progress, callback
         self.checkpoint = Checkpoint(None, "") if checkpoint is None else checkpoint
         self.interrupted = False
+        meshes = [leaf.sharding.mesh for leaf in jax.tree.leaves(sources) if _on_mesh(leaf)]
+        self.lanes_mesh = next((m for m in meshes if m.shape.get("lanes", 1) > 1), None)
         self._done = []  # the loops of the batches that have ended
+        self._ended = []  # their results, where a callback asks for them
         self._chunk, self._fresh = CHECK_EVERY, True
 
     def run(self):
         """Results by batch, in order; None for a batch that had not begun when it was stopped."""
         from tqdm.auto import tqdm
 
+        with together(self.checkpoint.path):
+            return self._run_all(tqdm)
+
+    def _run_all(self, tqdm):
         now = self._resumed()
         lanes = sum(len(batch.groups) for batch in self.batches)
         total = lanes * self.max_steps
-        with tqdm(total=total, unit="step", disable=not self.progress, leave=True) as bar:
+        shown = self.progress and jax.process_index() == 0
+        with tqdm(total=total, unit="step", disable=not shown, leave=True) as bar:
             while len(self._done) < len(self.batches) and not self.interrupted:
                 batch = self.batches[len(self._done)]
                 try:
@@ -113,14 +123,17 @@ class Drive:
                 begun, before = time.perf_counter(), self._steps(now)
                 now = self._shrunk(batch, self._raced(batch, self._advanced(batch, now)))
                 self._show(bar, now)
-                if self.checkpoint.due():
+                if agreed(self.checkpoint.due())[0]:
                     self._save(now)
-                stop = self.callback and self.callback(self._results(batch, _gathered(now)))
+                stop = self.callback and self.callback(self._so_far(batch, now))
+                stop = bool(agreed(bool(stop))[0])
                 if stop and np.any(self._running(now)):
                     self.interrupted = True
                     break
                 self._pace(self._steps(now) - before, time.perf_counter() - begun)
         except KeyboardInterrupt:
+            if several():
+                raise  # the others wait in a step that never ends; the checkpoint is what is left
             self.interrupted = True
         self._save(now)
         return _gathered(now)
@@ -131,16 +144,23 @@ class Drive:
         if self.race:
             until = min(until, next_race(done))
         hyper = _of_lanes(batch, now.at)
-        options = (self.tol, self.solver, CHECK_EVERY, until, now.fewer, batch.stacked)
+        mesh = self.lanes_mesh if self._spread(now) else None
+        options = (self.tol, self.solver, CHECK_EVERY, until, now.fewer, batch.stacked, mesh)
         loops = advance(batch.model, now.loops, self.sources, hyper, *options)
         jax.block_until_ready(loops.num_steps)
         return now._replace(loops=loops)
+
+    def _spread(self, now):
+        """Whether the lanes of a batch are split over devices: a mesh says so, and they divide."""
+        mesh = self.lanes_mesh
+        return mesh is not None and self.tol is not None and len(now.at) % mesh.shape["lanes"] == 0
 
     def _pace(self, steps, seconds):
         """Chunks of about CHUNK_SECONDS; they have no part in the arithmetic."""
         if not self._fresh and steps > 0:
             wanted = CHUNK_SECONDS * steps / max(seconds, 1e-6)
             wanted = min(max(wanted, self._chunk / 2), self._chunk * 4)
+            (wanted,) = agreed(wanted)  # clocks differ, and chunks must not
             self._chunk = max(CHECK_EVERY, int(wanted) // CHECK_EVERY * CHECK_EVERY)
         self._fresh = False
 
@@ -156,11 +176,13 @@ class Drive:
     def _shrunk(self, batch, now):
         """Lanes that have ended leave, by halves, where what that saves is worth a program."""
         places, size = np.flatnonzero(self._running(now)), len(now.at)
-        if not 0 < len(places) <= now.fewer:
+        # no process has the whole of a lane, or lanes stay on their devices
+        if not 0 < len(places) <= now.fewer or several() or self._spread(now):
             return now
         target, done = 1 << (len(places) - 1).bit_length(), self._steps(now)
-        # Nobody knows how long the rest will run; as long as so far is the best guess.
-        spared = (size - target) * min(done, self.max_steps - done)
+        # Nobody knows how long the rest will run: as long as most fits, or as long as so far.
+        more = min(max(done, LIKELY_STEPS - done), self.max_steps - done)
+        spared = (size - target) * more
         if target > size // 2 or spared * lane_work(batch.model, self.sources) < PROGRAM:
             return now._replace(fewer=len(places) - 1)
         self._fresh = True
@@ -172,18 +194,13 @@ class Drive:
         return _Now(loops, whole, now.at[places], real, target // 2)
 
     def _raced(self, batch, now):
-        """Restarts that cannot win any more stop; see :func:`losers`."""
+        """Restarts that are behind stop; see :func:`losers`."""
         running, done = self._running(now), self._steps(now)
         if not self.race or not running.any() or next_race(done - 1) != done:
             return now
-        best, place = {}, now.at[: now.real]
         objective = np.array((now.whole or now.loops).objective, np.float64)
-        objective[place] = np.asarray(now.loops.objective)[: now.real]
-        for group, value in zip(batch.groups, objective):
-            best[group] = min(best.get(group, np.inf), value)
-        lowest = np.array([best[group] for group in batch.groups[now.at]])
-        history = np.asarray(now.loops.history, np.float64)
-        stop = running & losers(history, done // CHECK_EVERY, lowest)
+        objective[now.at[: now.real]] = np.asarray(now.loops.objective)[: now.real]
+        stop = running & losers(objective, batch.groups, done)[now.at]
         status = np.where(stop, Status.INTERRUPTED, np.asarray(now.loops.status))
         return now._replace(loops=now.loops._replace(status=jnp.asarray(status, jnp.int32)))
 
@@ -192,6 +209,12 @@ class Drive:
         status, steps = np.asarray(results.status), np.asarray(results.num_steps)
         cut = self.interrupted & (status == Status.MAX_STEPS) & (steps < self.max_steps)
         return results._replace(status=np.where(cut, Status.INTERRUPTED, status))
+
+    def _so_far(self, batch, now):
+        """Results of the batches that have ended, and of the one that runs."""
+        for number in range(len(self._ended), len(self._done)):
+            self._ended.append(self._results(self.batches[number], self._done[number]))
+        return [*self._ended, self._results(batch, _gathered(now))]
 
     def _show(self, bar, now):
         if bar.disable:
@@ -225,12 +248,15 @@ class Drive:
         if found is None:
             return None
         facts, arrays = found
-        trees = [jax.eval_shape(batch.start()) for batch in self.batches[: facts["done"] + 1]]
+        on_mesh = any(_on_mesh(leaf) for leaf in jax.tree.leaves(self.sources))
+        # on a mesh the loops themselves, to see which device has what
+        begun = [batch.start() for batch in self.batches[: facts["done"] + 1]]
+        trees = [each() if on_mesh else _shapes(each) for each in begun]
         for number, like in enumerate(trees[:-1]):
             self._done.append(_filled(like._replace(state=None), arrays[f"done{number}"]))
         whole = trees[-1]._replace(state=None)
         return _Now(
-            loops=jax.tree.map(jnp.asarray, _filled(trees[-1], arrays["now"])),
+            loops=jax.tree.map(placed, _filled(trees[-1], arrays["now"]), trees[-1]),
             whole=_filled(whole, arrays["whole"]) if facts["left"] else None,
             at=arrays["at"][0],
             real=facts["real"],
@@ -238,31 +264,41 @@ class Drive:
         )
 
 
+def _on_mesh(array):
+    return isinstance(getattr(array, "sharding", None), jax.sharding.NamedSharding)
+
+
 def next_race(done):
-    """The next step at which restarts are compared: 20, 40, 80 ...
+    """The next step at which restarts are compared: 10, 20, 40, 80 ...
 
     >>> [next_race(step) for step in (0, 20, 39, 40)]
-    [20, 40, 40, 80]
+    [10, 40, 40, 80]
     """
-    step = 2 * CHECK_EVERY
+    step = CHECK_EVERY
     while step <= done:
         step *= 2
     return step
 
 
-def losers(history, check, lowest):
-    """Lanes that stay above ``lowest`` after winning a GAIN of what the last half of their steps won.
+def losers(objective, groups, done):
+    """A quarter of the restarts of a setting go on from step 10, a quarter of these from 20, and so on.
 
     A guess, not a bound: a lane that is stopped might still have won, by little where it was measured
-    (``python -m benchmarks.sweeps races``). ``lowest`` is the lowest objective among the restarts of
-    the lane's setting.
+    (``python -m benchmarks.sweeps races``). Not tuned to anything: the counts follow from the number of
+    restarts alone.
 
-    >>> history = np.array([[9.0, 5, 4], [9, 8, 7]])
-    >>> losers(history, 2, np.array([4.0, 4]))
-    array([False,  True])
+    >>> losers(np.array([3.0, 1, 2, 4, 9, 8]), np.array([0, 0, 0, 0, 1, 1]), 10).tolist()
+    [True, False, True, True, True, False]
     """
-    now, before = history[:, check], history[:, check // 2]
-    return now - GAIN * np.maximum(before - now, 0) > lowest
+    turns = 1 + int(np.log2(done // CHECK_EVERY))
+    out = np.zeros(len(objective), bool)
+    for group in np.unique(groups):
+        lanes = np.flatnonzero(groups == group)
+        order = lanes[
+            np.argsort(np.where(np.isnan(objective), np.inf, objective)[lanes], kind="stable")
+        ]
+        out[order[-(-len(lanes) // 4**turns) :]] = True
+    return out
 
 
 def lane_work(model, sources):
@@ -301,6 +337,11 @@ def _of_lanes(batch, at):
         return batch.hyper
     leaves, tree = jax.tree.flatten(batch.hyper)
     return tree.unflatten([leaf[at] if own else leaf for leaf, own in zip(leaves, batch.stacked)])
+
+
+def _shapes(start):
+    """Of the loops that a program, given with its arguments, begins."""
+    return start.func.shapes(*start.args)
 
 
 def _filled(like, arrays):

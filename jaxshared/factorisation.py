@@ -7,18 +7,22 @@ of the whole product: objective, quick objective, halves, block problems, recons
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 
 from jaxshared import gauge
 from jaxshared.base import Constraint, Model, Move, Params, Quadratic, block_of, references
+from jaxshared.block import joined
 from jaxshared.checks import per_source
-from jaxshared.data.partial import Partial
+from jaxshared.data.crossed import Product
 from jaxshared.data.products import sum_ratio
 from jaxshared.losses import Loss, as_loss
-from jaxshared.penalties import Penalty
+from jaxshared.penalties import Inserted, Penalty
 from jaxshared.terms import Projection, Term, View, hyper_type, own, put_block
+from jaxshared.typing import AnyHyper, AnyParams, Array, Ref, Source, Sources
 
 __all__ = ["Factorisation", "Single"]
 
@@ -63,43 +67,43 @@ class Factorisation(Model):
 
     # What a member of the family declares.
 
-    def terms(self, count):
+    def terms(self, count: int) -> tuple[Term, ...]:
         """The terms for ``count`` sources."""
         raise NotImplementedError(f"{type(self).__name__} does not declare its terms.")
 
     @property
-    def own_penalties(self):
+    def own_penalties(self) -> tuple[Any, ...]:
         """Penalties that belong to the model itself."""
         return ()
 
-    def term_weights(self, hyper):
+    def term_weights(self, hyper: AnyHyper) -> tuple[Any, ...]:
         """The weight of each source's term."""
         return hyper.weights
 
-    def seen_sources(self, params, sources, hyper):
+    def seen_sources(self, params: AnyParams, sources: Sources, hyper: AnyHyper) -> tuple[Any, ...]:
         """What the terms are compared with: the sources, or what the model leaves of them."""
         return sources
 
     # What follows from it.
 
     @property
-    def all_penalties(self):
+    def all_penalties(self) -> tuple[Any, ...]:
         """The model's own, then those given."""
         return (*self.own_penalties, *self.penalties)
 
     @property
-    def term_loss(self):
+    def term_loss(self) -> Loss:
         """The loss as an object."""
         return as_loss(self.loss)
 
-    def check_sources(self, sources):
+    def check_sources(self, sources: Sources) -> None:
         """Whether the loss is defined for every source."""
         for i, source in enumerate(sources):
             self.term_loss.check(source, f"sources[{i}]")
         for penalty in self.all_penalties:
             penalty.check_sources(sources)
 
-    def hyper(self, sources, **changes):
+    def hyper(self, sources: Sources, **changes: Any) -> AnyHyper:
         """Weights and strengths with their defaults; see the class for what there is to change."""
         values = {"weights": self.source_weights(sources, changes.pop("weights", None))}
         for penalty in self.all_penalties:
@@ -111,21 +115,21 @@ class Factorisation(Model):
             )
         return hyper_type(tuple(values))(**values)
 
-    def source_weights(self, sources, given):
+    def source_weights(self, sources: Sources, given: Any) -> tuple[Any, ...]:
         """One per source: those given, or the defaults."""
         if given is not None:
             return per_source(given, sources, "weights")
         return self.default_weights([self.term_loss.size(source) for source in sources])
 
-    def default_weights(self, sizes):
+    def default_weights(self, sizes: Sequence[Any]) -> tuple[Any, ...]:
         """One over the size of each source's loss, so that no unit matters; 1 for a source of zeros."""
         return tuple(jnp.where(n > 0, 1 / jnp.where(n > 0, n, 1), 1) for n in sizes)
 
-    def objective(self, params, sources, hyper):
+    def objective(self, params: AnyParams, sources: Sources, hyper: AnyHyper) -> Array:
         """The sum of the losses, each with its weight, and of the penalties."""
         return self._sum(self.term_loss.value, params, sources, hyper)
 
-    def quick_objective(self, params, sources, hyper):
+    def quick_objective(self, params: AnyParams, sources: Sources, hyper: AnyHyper) -> Array:
         """The same up to a constant, from the products that the coef move has just made."""
         return self._sum(self.term_loss.quick, params, sources, hyper)
 
@@ -138,7 +142,7 @@ class Factorisation(Model):
         parts += [penalty.value(self, params, sources, hyper) for penalty in self.all_penalties]
         return sum(parts[1:], parts[0])
 
-    def moves(self, params, sources):
+    def moves(self, params: AnyParams, sources: Sources) -> tuple[Move, ...]:
         """Quadratic where loss and penalties are; a penalty may bring blocks with a formula."""
         return tuple(self._move(params, sources, ref) for ref in references(params))
 
@@ -154,7 +158,7 @@ class Factorisation(Model):
             return Move.HALVES
         return Move.QUADRATIC
 
-    def descends(self, params, sources):
+    def descends(self, params: AnyParams, sources: Sources) -> tuple[bool, ...]:
         """Least squares with quadratic penalties, or a loss with a proven rule and no penalty."""
         known = []
         constraints = jax.tree.leaves(self.constraints(params))
@@ -166,11 +170,13 @@ class Factorisation(Model):
             known.append(move is not Move.HALVES or (plain and self.term_loss.rule_descends))
         return tuple(known)
 
-    def exponent(self, block):
+    def exponent(self, block: int) -> float:
         """That of the loss."""
         return self.term_loss.exponent
 
-    def halves(self, params, sources, hyper, block):
+    def halves(
+        self, params: AnyParams, sources: Sources, hyper: AnyHyper, block: int
+    ) -> tuple[Array, Array]:
         """Of the gradient, with respect to one block: those of the loss and of the penalties."""
         ref, kind = references(params)[block], self.moves(params, sources)[block]
         if kind is Move.CLOSED_FORM:
@@ -189,29 +195,28 @@ class Factorisation(Model):
             if penalty.touches(self, params, ref)
         ]
         zero = jnp.zeros_like(block_of(params, ref))
-        return tuple(sum((h for h in half if h is not None), zero) for half in zip(*pairs))
+        pos, neg = (sum((h for h in half if h is not None), zero) for half in zip(*pairs))
+        return pos, neg
 
-    def quadratic(self, params, sources, hyper, block):
+    def quadratic(
+        self, params: AnyParams, sources: Sources, hyper: AnyHyper, block: int
+    ) -> Quadratic:
         """The block problem: a sum over the terms and penalties that the block takes part in."""
         ref = references(params)[block]
-        views = list(self._views(params, sources, hyper, ref))
-        parts = [_scaled(weight, self.term_loss.quadratic(view)) for weight, view in views]
+        views = self._views(params, sources, hyper, ref)
+        parts = [self.term_loss.quadratic(view).scaled(weight) for weight, view in views]
         parts += [
             penalty.part(self, params, sources, hyper, ref)
             for penalty in self.all_penalties
             if penalty.touches(self, params, ref)
         ]
-        problem = _joined(parts)
-        for _, view in views:
-            if view.side and isinstance(view.source, Partial):
-                # The row of a sample that is not there feels nothing: its Gram product is taken away.
-                lost = -(view.whole[:, view.columns] @ problem.gram)
-                rest = 0 if problem.rest is None else problem.rest
-                problem = problem._replace(rest=jnp.where(view.source.present > 0, rest, lost))
+        problem = joined(parts)
         free = Constraint.FREE in jax.tree.leaves(self.constraints(params))
-        return _by_sign(problem) if free else problem
+        return problem.by_sign() if free else problem
 
-    def closed_form(self, params, sources, hyper, block):
+    def closed_form(
+        self, params: AnyParams, sources: Sources, hyper: AnyHyper, block: int
+    ) -> Array:
         """From the penalty that brings the block."""
         ref = references(params)[block]
         (penalty,) = (penalty for penalty in self.all_penalties if penalty.solves(ref))
@@ -240,28 +245,28 @@ class Factorisation(Model):
                 return side
         return None
 
-    def settled(self, ahead, fresh):
+    def settled(self, ahead: AnyParams, fresh: AnyParams) -> AnyParams:
         """Bases further along, coefs as they were found: nothing has seen their extrapolation yet."""
         return ahead._replace(coefs=fresh.coefs)
 
-    def basis_of(self, params, index):
+    def basis_of(self, params: AnyParams, index: int) -> Array:
         """The whole basis of one source."""
         return self._term_of(params, index).basis.of(params)
 
-    def coef_of(self, params, index):
+    def coef_of(self, params: AnyParams, index: int) -> Array:
         """The whole coef of one source."""
         return self._term_of(params, index).coef.of(params)
 
     def _term_of(self, params, index):
         return self.terms(self.count_sources(params))[index]
 
-    def reconstruct(self, params):
+    def reconstruct(self, params: AnyParams) -> tuple[Array, ...]:
         """The product of basis and coef for every source."""
         return tuple(
             t.basis.of(params) @ t.coef.of(params).T for t in self.terms(self.count_sources(params))
         )
 
-    def rescale(self, params, sources):
+    def rescale(self, params: AnyParams, sources: Sources) -> AnyParams:
         """Coefs multiplied so that every approximation has the sum of its source.
 
         Where a coef serves several sources, the bases are.
@@ -274,11 +279,11 @@ class Factorisation(Model):
                 params = put_block(params, ref, block_of(params, ref) * ratio)
         return params
 
-    def components(self, params):
+    def components(self, params: AnyParams) -> AnyParams:
         """The groups of the gauge: a component is what can be scaled by itself."""
         return gauge.components(self, params)
 
-    def normalise(self, params, hyper=None):
+    def normalise(self, params: AnyParams, hyper: AnyHyper | None = None) -> AnyParams:
         """The same approximations from basis columns of norm one; zero columns stay zero.
 
         Columns that can only be scaled together, as those of the bases of one coef, have norm one
@@ -286,7 +291,7 @@ class Factorisation(Model):
         """
         return gauge.normalise(self, params)
 
-    def parts(self, params):
+    def parts(self, params: AnyParams) -> tuple[Any, ...]:
         """Per basis: the sources that use it, its columns, and their coefs by source."""
         terms = self.terms(self.count_sources(params))
         out = []
@@ -300,24 +305,63 @@ class Factorisation(Model):
             out.append((tuple(coefs), block_of(params, ref), coefs))
         return tuple(out)
 
-    def projection(self, params, source, index, hyper=None):
-        """New samples of one source: its whole basis, the loss, and the penalties on coefs."""
-        basis = self.basis_of(params, index)
-        penalties = tuple(p for p in self.penalties if getattr(p, "blocks", None) == "coefs")
-        alone = Single(basis.shape[1], loss=self.loss, penalties=penalties)
-        given = hyper if isinstance(hyper, dict) else {} if hyper is None else hyper._asdict()
-        names = [penalty.name for penalty in penalties]
-        changes = {name: given[name] for name in names if name in given}
-        for name in ("weights", "scales"):  # one per source
-            if penalties and isinstance(given.get(name), tuple):
-                changes[name] = given[name][index : index + 1]
-        own = alone.hyper((source,), **changes)
-        coef = jnp.zeros((source.shape[1], basis.shape[1]), basis.dtype)
-        if not self.term_loss.least_squares:  # multiplicative moves need somewhere to go
-            coef = coef + sum_ratio(source, basis, coef + 1)
-        return Projection(alone, Params((basis,), (coef,)), own)
+    def coef_place(self, params: AnyParams, index: int) -> Ref:
+        """(field, number) of the coef of one source."""
+        (ref,) = self._term_of(params, index).coef.blocks
+        return ref
 
-    def constraints(self, params):
+    def projection(
+        self, params: AnyParams, source: Source, index: int, hyper: AnyHyper | None = None
+    ) -> Any:
+        """New samples of one source: its whole basis, the loss, and the penalties that coefs feel."""
+        basis, ref = self.basis_of(params, index), self.coef_place(params, index)
+        felt = [p for p in self.all_penalties if p.touches(self, params, ref)]
+        own = {"weights": self.source_weights((source,), None)}
+        if felt:
+            fitted, felt = self._fitted_hyper(params, source, index, hyper, felt)
+        if felt:
+            own = {"weights": (self.term_weights(fitted)[index],), "held": params, "fitted": fitted}
+        inserted = tuple(Inserted(penalty, self, index) for penalty in felt)
+        alone = Single(basis.shape[1], loss=self.loss, penalties=inserted)
+        coef = jnp.zeros((source.shape[1], basis.shape[1]), basis.dtype)
+        start = Params((basis,), (coef,))
+        if (
+            alone.moves(start, (source,))[1] is Move.HALVES
+        ):  # multiplicative moves need somewhere to go
+            there = jnp.any(basis > 0, axis=0).astype(basis.dtype)
+            start = start._replace(coefs=(coef + there * sum_ratio(source, basis, coef + 1),))
+        coupled = any(graph is not None for graph in getattr(own.get("fitted"), "graphs", ()))
+        return Projection(alone, start, hyper_type(tuple(own))(**own), coupled)
+
+    def _fitted_hyper(self, params, source, index, hyper, penalties):
+        """The hyper-parameters of the fit as new samples feel them, and which penalties they feel.
+
+        What is not given follows from the fit: from its approximations in place of its sources.
+        """
+        given = hyper if isinstance(hyper, dict) else {} if hyper is None else hyper._asdict()
+        felt, coef = [], block_of(params, self.coef_place(params, index))
+        if hyper is None or isinstance(hyper, dict):
+            rest = {name: value for name, value in given.items() if name != "graphs"}
+            hyper = self.hyper(self._approximations(params), **rest)
+        for penalty in penalties:
+            fitted = source.shape[1] if coef is None else coef.shape[0]
+            changed = penalty.for_samples(hyper, given, source, index, fitted)
+            if changed is not None:
+                hyper, felt = changed, [*felt, penalty]
+        return hyper, felt
+
+    def _approximations(self, params):
+        """What the fit made of its sources, as sources."""
+        terms = self.terms(self.count_sources(params))
+        pairs = [(t.basis.of(params), block_of(params, t.coef.blocks[0])) for t in terms]
+        if not self.term_loss.least_squares or any(coef is None for _, coef in pairs):
+            raise ValueError(
+                "penalties on coefs have strengths that the factors alone do not tell: pass the hyper of the "
+                "fit, hyper=model.hyper(sources)."
+            )
+        return tuple(Product.of_factors(basis, coef) for basis, coef in pairs)
+
+    def constraints(self, params: AnyParams) -> AnyParams:
         """Non-negative everywhere, and what the penalties ask for."""
         out = super().constraints(params)
         for penalty in self.all_penalties:
@@ -338,47 +382,3 @@ class Single(Factorisation):
 
 #: Names of hyper-parameters that several penalties may use together.
 SHARED_NAMES = ("scales", "graphs")
-
-
-def _scaled(weight, problem):
-    times = lambda value: None if value is None else weight * value
-    return Quadratic(
-        gram=weight * problem.gram,
-        neg=weight * problem.neg,
-        rest=times(problem.rest),
-        couple=problem.couple,
-        curvature=weight * problem.curvature,
-        seen=tuple(part._replace(weight=weight * part.weight) for part in problem.seen),
-    )
-
-
-def _joined(parts):
-    """The sum of block problems."""
-    if len(parts) == 1:
-        return parts[0]
-    rests = [part.rest for part in parts if part.rest is not None]
-    couples = [part.couple for part in parts if part.couple is not None]
-
-    def couple(z):
-        pairs = [each(z) for each in couples]
-        return tuple(_plus([half for half in halves if half is not None]) for halves in zip(*pairs))
-
-    return Quadratic(
-        gram=_plus([part.gram for part in parts]),
-        neg=_plus([part.neg for part in parts if part.neg is not None]),
-        rest=_plus(rests),
-        couple=(couples[0] if len(couples) == 1 else couple) if couples else None,
-        curvature=sum(part.curvature for part in parts),
-        seen=tuple(seen for part in parts for seen in part.seen),
-    )
-
-
-def _plus(values):
-    return sum(values[1:], values[0]) if values else None
-
-
-def _by_sign(problem):
-    """Free blocks, as errors that were given and not found, can make the linear term negative."""
-    pull = jnp.maximum(-problem.neg, 0)
-    rest = pull if problem.rest is None else problem.rest + pull
-    return problem._replace(neg=jnp.maximum(problem.neg, 0), rest=rest)

@@ -3,32 +3,42 @@
 from __future__ import annotations
 
 import functools
+import operator
 import warnings
+from collections.abc import Callable
+from typing import Any
 
 import jax
 import numpy as np
 
-from jaxshared.base import Model, Status
+from jaxshared.base import Model, Result, Solver, Status
 from jaxshared.checkpoint import kept_at
 from jaxshared.checks import concrete, instance_of, solver_of, tolerance, whole_number
-from jaxshared.drive import Batch, Drive
+from jaxshared.data.names import tell
+from jaxshared.data.split import bare, under_plain_mesh
+from jaxshared.drive import LIKELY_STEPS, PROGRAM, Batch, Drive, lane_work
 from jaxshared.lanes import (
     begin_lanes,
     best_lane,
     check_params,
+    chosen_init,
     freeze,
     lanes_in_budget,
     pick_lane,
     restart_keys,
     starts,
+    with_restarts,
 )
-from jaxshared.lost import lost_components
-from jaxshared.problem import Problem, check_key, named_hyper, prepare
+from jaxshared.lost import lost_components, one_sided
+from jaxshared.problem import Problem, check_key, named_hyper, prepare, searched_sources
 from jaxshared.solvers import Accelerated
+from jaxshared.streamed import fit_stream, is_streamed
+from jaxshared.typing import AnyHyper, Array, Path, Sources
 
 __all__ = [
     "check_key",
     "check_params",
+    "check_unused",
     "checked_solver",
     "fit",
     "freeze",
@@ -41,37 +51,47 @@ __all__ = [
 ]
 
 
+@under_plain_mesh
 def fit(
-    model,
-    sources,
+    model: Model,
+    sources: Sources,
     *,
-    key,
-    hyper=None,
-    solver=None,
-    restarts=1,
-    max_steps=500,
-    tol=1e-5,
-    progress=False,
-    init="random",
-    frozen=None,
-    callback=None,
-    checkpoint=None,
-    race=False,
-):
+    key: Array,
+    hyper: AnyHyper | None = None,
+    solver: Solver | None = None,
+    restarts: int | None = None,
+    max_steps: int = 500,
+    tol: float = 1e-5,
+    progress: bool = False,
+    init: Any = None,
+    frozen: Any = None,
+    callback: Callable[..., Any] | None = None,
+    checkpoint: Path | None = None,
+    race: bool = False,
+    rows: str = "features",
+) -> Result:
     """The best of ``restarts`` fits of ``model`` to ``sources``, as a :class:`Result`.
 
+    ``sources``: one matrix (features, samples), several as a tuple, or as a dictionary that names them.
+    Those that carry names (DataFrames, AnnData) are aligned by them, see :func:`jaxshared.align`, and
+    the Result has them. ``rows="samples"``: the rows of the sources are samples.
+    ``restarts``: by default one, and three for models with several sharing sets as long as they cost less
+    than compiling a program. ``Result.objectives`` has all of them.
     ``hyper``: a dictionary of changes to the defaults, or what ``model.hyper`` returned.
-    ``init``: a method of ``model.init``, or given factors to start from, None for those to be drawn.
+    ``init``: a method of ``model.init``, or given factors to start from, with None for those to be drawn.
+    By default what was measured to find most: for models of the shared family the allotted start
+    (:func:`jaxshared.starts.allotted`, 30 steps more), for MultiNMF ``"collective"``, else random factors.
     ``frozen``: blocks that stay where ``init`` has them, by name: ``"bases"``, ``("bases[0]", "coefs")``,
     or ``{"bases[0]": [0, 1]}`` for single columns.
     ``tol``: see :func:`solve`; a model with a search of its own, such as JSBMF, ends by itself.
     ``callback``: called after every chunk of steps with the best Result so far; return True to stop.
     Ctrl-C also stops, and returns the best so far with status INTERRUPTED.
     ``checkpoint``: a file in which the state is kept now and then; where it exists, the fit goes on from
-    it, to the result that it would have had without the stop.
-    ``race``: at steps 20, 40, 80 ... restarts stop (INTERRUPTED) that would be above the best one even
-    if they won another quarter of what the last half of their steps has won. Restarts often end within
-    0.1 % of each other, and then another one may win than without a race.
+    it, to the result that it would have had without the stop. A search such as JSBMF's is quick: it
+    keeps nothing and begins anew.
+    ``race``: three quarters of the restarts stop (INTERRUPTED) at step 10, those with the higher
+    objectives, three quarters of the others at step 20, and so on until one is left. Restarts often end
+    within 0.1 % of each other, and then another one may win than without a race.
 
     >>> import jax.numpy as jnp, jaxshared as js
     >>> x = jnp.outer(jnp.arange(1.0, 4), jnp.arange(1.0, 5))
@@ -84,42 +104,81 @@ def fit(
     concrete("js.fit", sources, key)
     if callback is not None and not callable(callback):
         raise TypeError(f"callback is {callback!r}: pass a function of a Result, or None.")
-    restarts = whole_number(restarts, "restarts")
+    restarts = restarts if restarts is None else whole_number(restarts, "restarts")
     max_steps = whole_number(max_steps, "max_steps")
     if model.searches:  # a model that is not fitted by steps of a solver
-        unused = dict(solver=solver, callback=callback, checkpoint=checkpoint, race=race or None)
-        unused["init"] = None if isinstance(init, str) and init == "random" else init
-        for name in (name for name, value in unused.items() if value is not None):
-            raise ValueError(f"{type(model).__name__} has no use for {name}: leave it out.")
-        options = dict(restarts=restarts, max_steps=max_steps, progress=progress)
-        return model.search(sources, key=key, hyper=hyper, **options)
+        check_unused(model, solver=solver, callback=callback, race=race, init=init)
+        options: dict[str, Any] = dict(
+            restarts=restarts or 1, max_steps=max_steps, progress=progress
+        )
+        sources, names = searched_sources(model, sources, rows)
+        found = model.search(sources, key=key, hyper=hyper, **options)
+        return found._replace(names=names)
+    if is_streamed(sources):
+        own = init is not None and not (isinstance(init, str) and init == "random")
+        given = dict(
+            init=own,
+            restarts=restarts not in (None, 1),
+            frozen=frozen,
+            callback=callback,
+            race=race,
+        )
+        for name in (name for name, value in given.items() if value):
+            raise ValueError(f"a streamed fit has no use for {name}: leave it out.")
+        options = dict(max_steps=max_steps, tol=tol, progress=progress, checkpoint=checkpoint)
+        return fit_stream(model, sources, key=key, hyper=hyper, solver=solver, **options)
     solver = checked_solver(solver, tol)
-    problem = Problem.of(model, sources, hyper)
+    problem = Problem.of(model, sources, hyper, rows=rows)
     sources, hyper = problem.sources, problem.hyper
+    restarts = restarts or cheap_restarts(model, sources, init, max_steps)
+    init = chosen_init(model, sources, init)
     model = freeze(model, sources, init, frozen)
     keys, size = restart_keys(key, restarts), lanes_in_budget(model, sources)
+
+    def best(batches):
+        return min(map(best_lane, batches), key=_rank)._replace(names=problem.names)
+
     drive = Drive(
         [
             _batch(model, problem, keys[at : at + size], init, solver, max_steps)
             for at in range(0, restarts, size)
         ],
-        sources,
+        bare(sources),
         solver=solver,
         tol=tol,
         max_steps=max_steps,
         race=race,
         progress=progress,
-        callback=callback and (lambda results: callback(best_lane(results))),
+        callback=callback and (lambda batches: callback(best(batches))),
         checkpoint=kept_at(
             checkpoint, "fit", model, solver, tol, max_steps, race, init, keys, sources, hyper
         ),
     )
-    ends = [best_lane(results) for results in drive.run() if results is not None]
-    result = min(ends, key=_rank)
+    ended = [results for results in drive.run() if results is not None]
+    result = with_restarts(model, best(ended), ended)
     if lost_components(model, result.params):
-        begun = starts(model, sources, keys[:1], init)
-        warn_of_lost(model, result.params, jax.tree.map(lambda leaf: leaf[0], begun))
+        # Of given factors some may be absent on purpose, of drawn ones none.
+        begun = None if isinstance(init, str) else starts(model, sources, keys[:1], init)
+        begun = begun and jax.tree.map(operator.itemgetter(0), begun)
+        warn_of_lost(model, result.params, begun)
+    warn_of_one_sided(model, result.params, problem.names)
     return result
+
+
+def check_unused(model, **options):
+    """A ValueError for what a model with a search of its own has no use for."""
+    for name, value in options.items():
+        default = value is None or value is False or (isinstance(value, str) and value == "random")
+        if not default:
+            raise ValueError(f"{type(model).__name__} has no use for {name}: leave it out.")
+
+
+def cheap_restarts(model, sources, init, max_steps):
+    """As many as the model is best fitted with, if they take no longer than compiling a program does."""
+    if init is not None and not isinstance(init, str):
+        return 1
+    work = lane_work(model, sources) * min(max_steps, LIKELY_STEPS)
+    return int(np.clip(PROGRAM // max(work, 1), 1, model.best_restarts))
 
 
 def _rank(result):
@@ -134,7 +193,7 @@ def _batch(model, problem, keys, init, solver, max_steps):
         given = starts(model, problem.sources, keys, init)
         first = np.arange(len(keys))
         fixed = functools.partial(begin_lanes, model, solver, max_steps, False)
-        return functools.partial(fixed, given, first, None, problem.sources, problem.hyper)
+        return functools.partial(fixed, given, first, None, bare(problem.sources), problem.hyper)
 
     return Batch(model, problem.hyper, None, np.zeros(len(keys), int), start)
 
@@ -147,6 +206,20 @@ def warn_of_lost(model, params, start=None):
             f"{len(lost)} of {sum(model.ranks)} components explain nothing: {', '.join(lost)}. Lower "
             f"the rank, or try more restarts.",
             stacklevel=3,
+        )
+
+
+def warn_of_one_sided(model, params, names):
+    """Warn of components that are called shared and explain nothing in one of the sources."""
+    called = names.sources if names is not None else None
+    found = one_sided(model, params, names=called)
+    if found:
+        labels = list(dict.fromkeys(label for label, _ in found))
+        where = ", ".join(f"{label} in {source!r}" for label, source in found[:6])
+        shared = sum(b.shape[1] for members, b, _ in model.parts(params) if len(members) > 1)
+        tell(
+            f"{len(labels)} of {shared} shared components explain nothing in a source ({where}): they are "
+            f"not shared. Lower the shared rank and raise the specific ones, or ask js.sharing.find."
         )
 
 

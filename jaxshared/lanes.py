@@ -2,25 +2,37 @@
 
 from __future__ import annotations
 
-import functools
+import operator
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxshared.alike import likeness
 from jaxshared.base import Constraint, Result, Status, block_of, references
 from jaxshared.checks import starting_factor
+from jaxshared.data.sparse import Sparse
+from jaxshared.data.split import Placed
+from jaxshared.data.weighted import Weighted
+from jaxshared.factorisation import Factorisation
+from jaxshared.processes import several
+from jaxshared.programs import LOOP, ONCE, program
 from jaxshared.solve import CHECK_EVERY, begin, per_lane
+from jaxshared.starts import allotted
+from jaxshared.terms import put_block
 
 __all__ = [
+    "allotted_lanes",
     "begin_lanes",
     "best_lane",
     "check_params",
+    "chosen_init",
     "freeze",
     "lanes_in_budget",
     "pick_lane",
     "restart_keys",
     "starts",
+    "with_restarts",
 ]
 
 # Factors of all lanes of a batch, with the solver's copies of them, stay under this many bytes.
@@ -82,24 +94,61 @@ def _frozen_columns(columns, rank, name):
     return tuple(int(r) for r in mask)
 
 
+def chosen_init(model, sources, init):
+    """The start that was asked for, or else the one that the model is best begun with.
+
+    Sources that are split over devices, or do not stay in memory, begin at random.
+    """
+    if init is not None:
+        return init
+    here = all(isinstance(x, (jax.Array, Sparse, Weighted)) for x in sources)
+    return model.best_init if here else "random"
+
+
 def starts(model, sources, keys, init):
     """Starting factors for every key, stacked."""
     if not isinstance(init, str):
         gaps = any(leaf is None for leaf in jax.tree.leaves(init, is_leaf=lambda x: x is None))
         lanes = [
-            check_params(model, _filled(model, init, sources, key) if gaps else init, sources)
+            _beside_samples(
+                model,
+                check_params(model, _filled(model, init, sources, key) if gaps else init, sources),
+                sources,
+            )
             for key in (keys if gaps else keys[:1])
         ]
         lanes = lanes if gaps else lanes * len(keys)
         return jax.tree.map(lambda *leaves: jnp.stack(leaves), *lanes)
     if init == "random":
         return _random_starts(model, sources, jnp.stack(keys))
+    if several():
+        raise ValueError(f"init is {init!r}, which needs all samples in one process: use 'random'.")
     if init not in model.inits:
         raise ValueError(
             f"init is {init!r}: use one of {', '.join(model.inits)}, or given factors."
         )
-    lanes = [model.init(key, sources, method=init) for key in keys]
+    lanes = [_beside_samples(model, model.init(key, sources, method=init), sources) for key in keys]
     return jax.tree.map(lambda *leaves: jnp.stack(leaves), *lanes)
+
+
+def allotted_lanes(model, sources, lanes):
+    """Allotted starts, stacked, for (key, ranks) pairs: one program for all ranks up to the model's."""
+    known: dict = {}
+    for key, ranks in lanes:
+        if (id(key), ranks) not in known:
+            known[id(key), ranks] = allotted(key, model, sources, ranks=ranks)
+    return jax.tree.map(lambda *z: jnp.stack(z), *(known[id(key), ranks] for key, ranks in lanes))
+
+
+def _beside_samples(model, params, sources):
+    """Coefs on the devices that have their samples."""
+    terms = model.terms(len(sources)) if isinstance(model, Factorisation) else ()
+    for term in terms:
+        source = sources[term.source]
+        for ref in term.coef.blocks if isinstance(source, Placed) else ():
+            where = source.split.sharding(True, False)
+            params = put_block(params, ref, jax.device_put(block_of(params, ref), where))
+    return params
 
 
 def _filled(model, params, sources, key):
@@ -110,7 +159,7 @@ def _filled(model, params, sources, key):
     )
 
 
-@functools.partial(jax.jit, static_argnums=0)
+@program(LOOP, static_argnums=0)  # many numbers are drawn
 def _random_starts(model, sources, keys):
     return jax.vmap(lambda key: model.init(key, sources))(keys)
 
@@ -119,7 +168,7 @@ def check_params(model, params, sources):
     """Given factors in the sources' type, of the shapes the model asks for and non-negative."""
     wanted = jax.eval_shape(lambda key: model.init(key, sources), jax.random.key(0))
     for path, leaf in jax.tree.leaves_with_path(params):
-        starting_factor(leaf, jax.tree_util.keystr(path).lstrip(".") or "init")
+        starting_factor(leaf, _named(path))
     params = jax.tree.map(lambda leaf: jnp.asarray(leaf, sources[0].dtype), params)
     if jax.tree.structure(params) != jax.tree.structure(wanted):
         raise ValueError(
@@ -141,7 +190,7 @@ def check_params(model, params, sources):
     return tree.unflatten(leaves)
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1, 2, 3, 9))
+@program(ONCE, static_argnums=(0, 1, 2, 3, 9))
 def begin_lanes(
     model, solver, max_steps, scaled, given, first, ranks, sources, hyper, stacked=None
 ):
@@ -192,4 +241,27 @@ def pick_lane(results, lane):
         status=Status(int(np.asarray(results.status)[lane])),
         violation=jnp.asarray(results.violation[lane]),
         steps=curve(results.steps),
+        names=results.names,
     )
+
+
+def with_restarts(model, result, batches):
+    """``result`` with what became of all restarts, from batches of results that it is the best of."""
+    objectives = np.concatenate([np.atleast_1d(np.asarray(b.objective)) for b in batches])
+    lanes = (
+        jax.tree.map(operator.itemgetter(at), b.params)
+        for b in batches
+        for at in range(len(b.status))
+    )
+    if len(objectives) == 1 or ("bases", 0) not in references(result.params):
+        alike = [1.0] * len(objectives)
+    else:
+        alike = [likeness(model, result.params, lane) for lane in lanes]
+    alike = jnp.asarray(alike, jnp.float32)
+    return result._replace(objectives=jnp.asarray(objectives), likeness=alike)
+
+
+def _named(path):
+    """What a starting factor is called: "bases[0]", or "init[0]" where it has no field."""
+    name = jax.tree_util.keystr(path)
+    return name.lstrip(".") if name.startswith(".") else f"init{name}"

@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import jax
 import jax.numpy as jnp
 import numpy as np
 
-__all__ = ["lost_columns", "lost_components", "set_names", "source_names"]
+from jaxshared.base import Model
+from jaxshared.initial.factors import column_norms
+from jaxshared.typing import AnyParams
+
+__all__ = ["lost_columns", "lost_components", "one_sided", "set_names", "source_names"]
+
+# A component below this part of the largest one of a source explains nothing there.
+NOTHING = 1e-3
 
 
-def lost_components(model, params, start=None, *, names=None):
+def lost_components(
+    model: Model,
+    params: AnyParams,
+    start: AnyParams | None = None,
+    *,
+    names: Sequence[str] | None = None,
+) -> tuple[str, ...]:
     """Labels of the components that explain nothing in any source, as in :attr:`Factors.lost`.
 
     A component counts as lost when basis column times coef column is zero up to rounding, beside
@@ -32,6 +48,28 @@ def lost_components(model, params, start=None, *, names=None):
     # A component with columns in several bases goes by the first of them.
     first = np.unique(_component_numbers(model, params), return_index=True)[1]
     return tuple(labels[at] for at in sorted(first) if gone[at])
+
+
+def one_sided(model, params, *, names=None):
+    """(label, source) of shared components that explain nothing in that source, but do in another.
+
+    >>> import jaxshared as js
+    >>> none = jnp.zeros((3, 0))
+    >>> half = js.Params((jnp.eye(3, 2), none, none), (jnp.eye(2), jnp.eye(4, 1) * jnp.array([[1.0, 0]])))
+    >>> one_sided(js.JSNMF(2, (0, 0)), half)
+    (('shared 1', 'source 1'),)
+    """
+    parts = model.parts(params)
+    names = source_names(parts, names)
+    sizes, largest = _all_sizes(parts)
+    found, gone, at = [], lost_columns(model, params), 0
+    for name, (_, basis, _), by_source in zip(set_names(parts, names), parts, sizes):
+        for r in range(basis.shape[1]):
+            without = [i for i, v in by_source.items() if v[r] <= NOTHING * largest[i]]
+            if len(by_source) > 1 and not gone[at]:
+                found += [(f"{name} {r}", names[i]) for i in without]
+            at += 1
+    return tuple(found)
 
 
 def source_names(parts, names):
@@ -62,11 +100,7 @@ def _component_numbers(model, params):
 def lost_columns(model, params):
     """Per column of the bases: whether its component is negligible in every source and basis."""
     parts = model.parts(params)
-    sizes = [{i: _sizes(basis, coef) for i, coef in coefs.items()} for _, basis, coefs in parts]
-    largest: dict = {}
-    for by_source in sizes:
-        for i, size in by_source.items():
-            largest[i] = max(largest.get(i, 0.0), np.max(size, initial=0.0))
+    sizes, largest = _all_sizes(parts)
     gone = []
     for (_, basis, _), by_source in zip(parts, sizes):
         eps = float(jnp.finfo(basis.dtype).eps)
@@ -83,6 +117,26 @@ def lost_columns(model, params):
     return whole[numbers]
 
 
+def _all_sizes(parts):
+    """Per basis, by source: the norms of the rank-one terms; and the largest one of each source."""
+    sizes = [{i: _sizes(basis, coef) for i, coef in coefs.items()} for _, basis, coefs in parts]
+    largest: dict = {}
+    for by_source in sizes:
+        for i, size in by_source.items():
+            largest[i] = max(largest.get(i, 0.0), np.max(size, initial=0.0))
+    return sizes, largest
+
+
 def _sizes(basis, coef):
     """The norm of each rank-one term."""
-    return np.prod([np.linalg.norm(np.asarray(z, np.float64), axis=0) for z in (basis, coef)], 0)
+    return np.prod([_norms(z) for z in (basis, coef)], 0)
+
+
+def _norms(block):
+    """Of the columns; by the devices where no process has the whole block."""
+    if isinstance(block, jax.Array) and not block.is_fully_addressable:
+        return np.asarray(_device_norms(block), np.float64)
+    return np.linalg.norm(np.asarray(block, np.float64), axis=0)
+
+
+_device_norms = jax.jit(column_norms)

@@ -9,12 +9,14 @@ relevant item have no precision-recall curve; their scores are NaN and every mea
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy  # its parts are loaded when they are used
 
 from jaxshared.data.sources import host
+from jaxshared.typing import ArrayLike, Source, Sources
 
 __all__ = [
     "RECALL_LEVELS",
@@ -64,7 +66,7 @@ def _table(truth, labels):
     return contingency_matrix(truth, labels)
 
 
-def accuracy(truth, labels):
+def accuracy(truth: ArrayLike, labels: Any) -> float:
     r"""Share of samples that are right under the best one-to-one map of clusters to categories.
 
     .. math:: AC = \frac1n \max_{map} \sum_k [map(c_k) = z_k]
@@ -80,7 +82,7 @@ def accuracy(truth, labels):
     return float(table[rows, columns].sum() / table.sum())
 
 
-def nmi(truth, labels, *, average="geometric"):
+def nmi(truth: ArrayLike, labels: Any, *, average: str = "geometric") -> float:
     r"""Mutual information of truth and labels over a mean of their entropies.
 
     .. math:: NMI = I(c, z) / mean(H(c), H(z))
@@ -107,7 +109,7 @@ def _cluster_entropies(table):
     return -(share * np.log(np.where(share > 0, share, 1.0))).sum(axis=0)
 
 
-def entropy(truth, labels):
+def entropy(truth: ArrayLike, labels: Any) -> float:
     r"""Average cluster entropy (ACE), natural logarithm; 0 when every cluster has one category.
 
     .. math:: ACE = \frac1n \sum_j n_j E_j, \qquad E_j = -\sum_i p_{ij} \log p_{ij}
@@ -119,7 +121,7 @@ def entropy(truth, labels):
     return float(table.sum(axis=0) @ _cluster_entropies(table) / table.sum())
 
 
-def purity(truth, labels):
+def purity(truth: ArrayLike, labels: Any) -> float:
     r"""Cluster purity (CP): the share of samples in the largest category of their cluster.
 
     >>> purity([0, 0, 1, 1], [0, 0, 0, 1])
@@ -129,7 +131,7 @@ def purity(truth, labels):
     return float(table.max(axis=0).sum() / table.sum())
 
 
-def category_scores(truth, labels):
+def category_scores(truth: ArrayLike, labels: Any) -> CategoryScores:
     r"""Purity and entropy per category, over the clusters in which it is the largest.
 
     .. math:: CP_i = \frac{\sum_{j \in C_i} m_j}{\sum_{j \in C_i} n_j}, \qquad
@@ -154,7 +156,9 @@ def category_scores(truth, labels):
     )
 
 
-def category_ratios(truth, shared_labels, specific_labels):
+def category_ratios(
+    truth: ArrayLike, shared_labels: ArrayLike, specific_labels: ArrayLike
+) -> CategoryScores:
     """Ratio, per category, of the scores on shared coefficients to those on specific coefficients.
 
     A purity ratio above 1 marks a category common to the sources, below 1 one of this source alone;
@@ -184,7 +188,7 @@ def category_ratios(truth, shared_labels, specific_labels):
     )
 
 
-def clustering_scores(truth, labels):
+def clustering_scores(truth: ArrayLike, labels: Any) -> dict[str, float]:
     """The four scores of the RJSNMF tables in one dictionary.
 
     >>> {name: round(score, 3) for name, score in clustering_scores([0, 0, 1], [1, 1, 0]).items()}
@@ -198,7 +202,7 @@ def clustering_scores(truth, labels):
     }
 
 
-def ranked_relevance(ranking, relevant):
+def ranked_relevance(ranking: ArrayLike, relevant: Any) -> np.ndarray:
     """Relevance in ranked order.
 
     ``ranking`` (queries, depth) holds item indices; ``relevant`` (queries, items) is true or false.
@@ -236,7 +240,13 @@ def _mean(values):
     return known.mean(axis=0) if len(known) else np.full(values.shape[1:], np.nan)
 
 
-def precision_recall(relevance, num_relevant=None, *, levels=RECALL_LEVELS, per_query=False):
+def precision_recall(
+    relevance: np.ndarray,
+    num_relevant: Any = None,
+    *,
+    levels: Any = RECALL_LEVELS,
+    per_query: bool = False,
+) -> np.ndarray:
     r"""Interpolated precision at each recall level, the mean over queries.
 
     .. math:: P(r) = \max_{k:\, recall(k) \ge r} precision(k)
@@ -264,7 +274,9 @@ def precision_recall(relevance, num_relevant=None, *, levels=RECALL_LEVELS, per_
     return curves if per_query else _mean(curves)
 
 
-def precision_at_recall(relevance, num_relevant=None, *, recall=0.1, per_query=False):
+def precision_at_recall(
+    relevance: np.ndarray, num_relevant: Any = None, *, recall: float = 0.1, per_query: bool = False
+) -> Any:
     """Interpolated precision at one recall level (the KDD paper fixes 0.1), the mean over queries.
 
     >>> precision_at_recall([[False, True]])
@@ -274,7 +286,13 @@ def precision_at_recall(relevance, num_relevant=None, *, recall=0.1, per_query=F
     return curves if per_query else float(_mean(curves))
 
 
-def precision_at(relevance, scopes=(1, 5, 10, 20, 50, 100), *, num_relevant=None, per_query=False):
+def precision_at(
+    relevance: np.ndarray,
+    scopes: Sequence[int] = (1, 5, 10, 20, 50, 100),
+    *,
+    num_relevant: Any = None,
+    per_query: bool = False,
+) -> np.ndarray:
     """P@N: precision among the top N for each N of ``scopes``, the mean over queries.
 
     A ranking shorter than N is taken to go on with irrelevant items. Queries that have no relevant
@@ -293,7 +311,7 @@ def precision_at(relevance, scopes=(1, 5, 10, 20, 50, 100), *, num_relevant=None
     return values if per_query else _mean(values)
 
 
-def average_precision(relevance, num_relevant=None):
+def average_precision(relevance: np.ndarray, num_relevant: Any = None) -> np.ndarray:
     r"""Average precision of every query: the mean of the precisions at its relevant items.
 
     >>> average_precision([[True, False, True], [False, False, True]]).round(3).tolist()
@@ -305,7 +323,7 @@ def average_precision(relevance, num_relevant=None):
     return np.where(num_relevant > 0, total / np.maximum(num_relevant, 1), np.nan)
 
 
-def mean_average_precision(relevance, num_relevant=None):
+def mean_average_precision(relevance: np.ndarray, num_relevant: Any = None) -> float:
     """MAP: the mean of :func:`average_precision` over the queries that have a relevant item.
 
     >>> round(mean_average_precision([[True, False, True], [False, False, True]]), 4)
@@ -324,7 +342,7 @@ def _distribution(source):
     return weights / weights.sum()
 
 
-def jensen_shannon(first, second, *, base=2):
+def jensen_shannon(first: Source, second: Source, *, base: int = 2) -> float:
     r"""Jensen-Shannon divergence of the feature distributions of two sources.
 
     .. math:: JS(p, q) = \tfrac12 KL(p \,\|\, m) + \tfrac12 KL(q \,\|\, m), \qquad m = (p + q) / 2
@@ -348,7 +366,7 @@ def jensen_shannon(first, second, *, base=2):
     return max(float(nats / np.log(base)), 0.0)  # equal distributions round to either side of 0
 
 
-def divergences(sources, *, base=2):
+def divergences(sources: Sources, *, base: int = 2) -> np.ndarray:
     """Jensen-Shannon divergence of every pair of sources, as a square matrix.
 
     >>> divergences([[1, 0], [1, 0], [0, 2]]).tolist()

@@ -11,13 +11,14 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from jaxshared.base import Model
 from jaxshared.checks import hyper_of
-from jaxshared.data.sources import as_sources
+from jaxshared.data.names import Names, oriented
+from jaxshared.data.sources import checked_sources
+from jaxshared.data.split import bare
 
-__all__ = ["Problem", "check_key", "named_hyper", "prepare"]
+__all__ = ["Problem", "check_key", "named_hyper", "prepare", "searched_sources"]
 
 
 class Problem(NamedTuple):
@@ -26,28 +27,37 @@ class Problem(NamedTuple):
     model: Model
     sources: tuple
     hyper: Any
+    names: Names | None = None
 
     @classmethod
-    def of(cls, model, sources, hyper=None):
+    def of(cls, model, sources, hyper=None, *, rows="features"):
         """Checked sources; ``hyper`` is None, a dictionary of changes, or what ``model.hyper`` gave.
 
+        Sources that carry names are put in one order by them. ``rows`` says what their rows are.
+
         >>> import jaxshared as js
-        >>> problem = Problem.of(js.NMF(2), np.ones((3, 4)), {"weights": (2,)})
+        >>> problem = Problem.of(js.NMF(2), jnp.ones((3, 4)), {"weights": (2,)})
         >>> problem.sources[0].shape, float(problem.hyper.weights[0])
         ((3, 4), 2.0)
         """
-        sources = as_sources(sources, aligned=model.aligned, num_sources=model.num_sources)
-        model.check_sources(sources)
-        return cls(model, sources, checked_hyper(model, sources, hyper))
+        sources, names = searched_sources(model, sources, rows)
+        model.check_sources(bare(sources))
+        return cls(model, sources, checked_hyper(model, sources, hyper), names)
 
     def changed(self, hyper):
         """The same problem with other hyper-parameters: the sources are not looked at again."""
         return self._replace(hyper=checked_hyper(self.model, self.sources, hyper))
 
 
+def searched_sources(model, sources, rows="features"):
+    """Checked sources for a model, and their names: all that a model with a search of its own needs."""
+    expected = dict(aligned=model.aligned, num_sources=model.num_sources)
+    return checked_sources(oriented(sources, rows), **expected)
+
+
 def prepare(model, sources, hyper):
     """Checked sources and the hyper-parameters that belong to them."""
-    return Problem.of(model, sources, hyper)[1:]
+    return Problem.of(model, sources, hyper)[1:3]
 
 
 def checked_hyper(model, sources, hyper):
@@ -82,7 +92,7 @@ def _check_hyper(model, hyper):
         return
     for path, leaf in jax.tree.leaves_with_path(hyper):
         number = not isinstance(leaf, jax.core.Tracer) and not _is_index(leaf)
-        if number and not np.all(np.asarray(leaf) >= 0):
+        if number and not bool(jnp.all(jnp.asarray(leaf) >= 0)):
             name = jax.tree_util.keystr(path).lstrip(".")
             raise ValueError(f"{name} is {leaf}: it must be finite and 0 or more.")
 

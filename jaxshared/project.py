@@ -7,30 +7,60 @@ import warnings
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+from jax.sharding import PartitionSpec as P
 
-from jaxshared.base import Move, put
-from jaxshared.checks import factor, place, tolerance, whole_number
+from jaxshared.axes import automatic, spec_of
+from jaxshared.base import Model, Move, put
+from jaxshared.checks import factor, on_device, place, tolerance, whole_number
+from jaxshared.data.names import of_fit
 from jaxshared.data.sources import as_source
+from jaxshared.data.split import bare, under_plain_mesh
 from jaxshared.solvers.blocks import filled
 from jaxshared.solvers.hals import column_passes
 from jaxshared.solvers.multiplicative import checked_rule
-from jaxshared.solvers.nnls import nonnegative_minimum, sensitivity, settled_rows
+from jaxshared.solvers.nnls import (
+    PASSES,
+    nonnegative_least_squares,
+    nonnegative_minimum,
+    polished,
+    sensitivity,
+    settled_rows,
+)
+from jaxshared.typing import AnyHyper, AnyParams, Array, Source
 
 __all__ = ["project"]
 
 # Projected coefs that a step would still move by more than this share are worth a warning.
 UNSETTLED = 0.01
-# So many passes over the columns lie between two looks at whether the coefs still change.
-PASSES = 10
 
 
-def project(model, params, source, index=0, *, hyper=None, tol=None, max_sweeps=None):
+@under_plain_mesh
+def project(
+    model: Model,
+    params: AnyParams,
+    source: Source,
+    index: int = 0,
+    *,
+    hyper: AnyHyper | None = None,
+    tol: float | None = None,
+    max_sweeps: int | None = None,
+    rows: str = "features",
+) -> Array:
     """The (samples, rank) coefs that fit ``source``'s samples best on the bases of source ``index``.
+
+    ``params`` may be the Result of the fit: a source that carries names, as a DataFrame, is then put in the
+    order of the features that the fit had. ``rows="samples"``: its rows are samples.
 
     A non-negative least squares problem per sample, all solved at once to ``tol`` (relative change of
     one round; by default the precision of the dtype). At convergence of a fit, projecting a training
-    source gives its coefs; pass the ``hyper`` of that fit where it was not the default (the weights
-    do not matter here, the specificity of INMF does).
+    source gives its coefs.
+
+    ``hyper``: what ``model.hyper`` returned for the fit, or a dictionary of what differs from its
+    defaults. Penalties that coefs feel (L1, L2, Hoyer, Departure, Custom) are taken at the factors of the
+    fit with the new coef in its place. Strengths that are not given follow from the fit, never from the
+    new samples: from its approximations in the place of its sources, so pass ``hyper`` where the last
+    digits matter. Smoothness needs a graph of the new samples, ``hyper={"graphs": graph}``.
 
     Differentiable in both modes and to any order, with respect to factors, source and hyper-parameters:
     the derivative is that of the minimum, not of the search, so it costs one linear system and no memory.
@@ -41,9 +71,10 @@ def project(model, params, source, index=0, *, hyper=None, tol=None, max_sweeps=
     >>> js.project(js.NMF(2), params, jnp.array([[2.0], [3.0], [2.0]])).tolist()
     [[2.0, 3.0]]
     """
+    params, source = of_fit(params, source, index, rows)
     if model.searches:
         return model.project(params, source, index)
-    source = as_source(source)
+    source = bare(as_source(source))
     index = place(index, "index", model.count_sources(params), "sources")
     for path, leaf in jax.tree.leaves_with_path(params):
         factor(leaf, jax.tree_util.keystr(path).lstrip("."))
@@ -59,13 +90,27 @@ def project(model, params, source, index=0, *, hyper=None, tol=None, max_sweeps=
             f"source has {source.shape[0]} features but basis {index} has {basis.shape[0]}: use the features "
             f"of the fit, in its order."
         )
+    options = on_device(tol, source.dtype), on_device(max_sweeps, np.int32)
+    run = functools.partial(_staged, model, index)
+    if hyper is not None and not isinstance(hyper, dict):
+        # Numbers that were checked when they were made: one program for everything.
+        hyper, run = on_device(hyper, source.dtype), functools.partial(_compiled, model, index)
+    split = spec_of(source)[1:] if isinstance(source, jax.Array) else ()
+    found = automatic(run, lambda _: (P(*split, None), P()), params, source, hyper, *options)
+    return _settled(*found)
+
+
+def _staged(model, index, params, source, hyper, tol, max_sweeps):
     stage = model.projection(params, source, index, hyper)
     eps = float(jnp.finfo(source.dtype).eps)
     tol = (32 * eps if stage.coupled else eps) if tol is None else tol
     max_sweeps = (10_000 if stage.coupled else 2000) if max_sweeps is None else max_sweeps
     find = functools.partial(_represent if stage.coupled else _project, stage.model)
     arguments = (stage.params, source, stage.hyper, tol, max_sweeps)
-    return _settled(*_implicit(find, stage.model, stage.coupled, *arguments))
+    return _implicit(find, stage.model, stage.coupled, *arguments)
+
+
+_compiled = jax.jit(_staged, static_argnums=(0, 1))
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0, 1, 2))
@@ -79,20 +124,16 @@ def _implicit_jvp(find, model, coupled, primals, tangents):
     coef, left = _implicit(find, model, coupled, *primals)
     # A penalty of which nothing is known may tie the samples.
     rows = not coupled and all(penalty.quadratic for penalty in model.all_penalties)
-    gradient = functools.partial(_gradient, model)
+    gradient = jax.grad(functools.partial(_value, model))
     moved = sensitivity(gradient, coef, primals[:3], tangents[:3], rows=rows)
     return (coef, left), (moved, jnp.zeros_like(left))
 
 
-def _gradient(model, coef, params, source, hyper):
-    """Of the objective with respect to the coefs alone, whatever has a closed form at its best."""
+def _value(model, coef, params, source, hyper):
+    """The objective of the coefs alone up to a constant, whatever has a closed form at its best."""
     block = _coef_block(model, params, source)
-
-    def value(coef):
-        here = filled(model, put(params, block, coef), (source,), hyper)
-        return model.quick_objective(here, (source,), hyper)
-
-    return jax.grad(value)(coef)
+    here = filled(model, put(params, block, coef), (source,), hyper)
+    return model.quick_objective(here, (source,), hyper)
 
 
 def _coef_block(model, params, source):
@@ -102,7 +143,7 @@ def _coef_block(model, params, source):
 
 
 def _settled(coef, left):
-    if not isinstance(left, jax.core.Tracer) and left > UNSETTLED:
+    if not isinstance(left, jax.core.Tracer) and float(left) > UNSETTLED:
         warnings.warn(
             f"the coefs are not settled: a step still moves them by {float(left):.1%}. Raise "
             f"max_sweeps, lower the smoothness, or use double precision.",
@@ -129,42 +170,45 @@ def _project(model, params, source, hyper, tol, max_sweeps):
             return column_passes(model.quadratic(at, sources, hyper, block), coef, 1)
         return checked_rule(model, at, sources, hyper)(at, block)
 
-    def improve(coef):
-        if exact:
-            return column_passes(problem, coef, PASSES)
-        return jax.lax.fori_loop(0, PASSES, lambda _, z: better(z), coef)
-
-    rounds = -(-max_sweeps // PASSES)
-    coef = settled_rows(improve, start, tol=tol, max_rounds=rounds)
+    if exact:
+        coef = nonnegative_least_squares(problem, start, tol=tol, max_passes=max_sweeps)
+    else:
+        several = lambda coef: jax.lax.fori_loop(0, PASSES, lambda _, z: better(z), coef)
+        coef = settled_rows(several, start, tol=tol, max_rounds=-(-max_sweeps // PASSES))
+    if not model.descends(params, sources)[block]:
+        # Moves that are damped until the objective does not rise see half of the digits.
+        coef = polished(lambda coef: _value(model, coef, params, source, hyper), coef)
     return coef, jnp.zeros((), coef.dtype)
 
 
 @functools.partial(jax.jit, static_argnums=0)
 def _represent(model, params, source, hyper, tol, max_steps):
     """Coefs whose samples are coupled by a graph, errors included: one convex problem for all of them."""
-    (basis,) = params.bases
-    # Columns of one scale keep the problem well conditioned.
-    scale = jnp.linalg.norm(basis, axis=0)
-    basis = basis / jnp.where(scale > 0, scale, 1)
+    block = _coef_block(model, params, source)
 
     def at(coef):
-        here = filled(model, params._replace(bases=(basis,), coef=coef), (source,), hyper)
-        return model.quadratic(here, (source,), hyper, 1)
+        here = filled(model, put(params, block, coef), (source,), hyper)
+        return model.quadratic(here, (source,), hyper, block)
 
-    def gradient(coef):
-        pos, neg = at(coef).halves(coef)
-        return pos - neg
-
-    start = jnp.zeros((source.shape[1], basis.shape[1]), basis.dtype)
+    start = jnp.zeros((source.shape[1], model.rank), source.dtype)
     here = at(start)
+    # In units in which every column has the same curvature the problem is well conditioned.
+    unit = jnp.sqrt(jnp.diagonal(here.gram) + here.curvature)
+    unit = jnp.where(unit > 0, unit, 1)
+
+    def gradient(z):
+        coef = z / unit
+        pos, neg = at(coef).halves(coef)
+        return (pos - neg) / unit
+
     # The bound for the Gram matrix is its spectral norm: errors only flatten the objective.
-    fit = jnp.linalg.norm(here.gram, 2)
-    curvature = fit + here.curvature
+    fit = jnp.linalg.norm(here.gram / jnp.outer(unit, unit), 2)
+    curvature = fit + here.curvature / jnp.min(unit, initial=jnp.inf) ** 2
     # A strong graph makes steps small; they must not pass for the end.
     tiny = jnp.finfo(start.dtype).tiny
     tol = jnp.maximum(tol * fit / jnp.maximum(curvature, tiny), jnp.finfo(start.dtype).eps)
-    coef = nonnegative_minimum(gradient, curvature, start, tol=tol, max_steps=max_steps)
-    ahead = jnp.maximum(coef - gradient(coef) / jnp.maximum(fit, tiny), 0)
-    flat = jnp.abs(jnp.mean(ahead - coef, axis=0))  # what all samples together would still move
-    left = jnp.max(flat, initial=0) / jnp.maximum(jnp.max(coef, initial=0), tiny)
-    return jnp.where(scale > 0, coef / jnp.where(scale > 0, scale, 1), 0), left
+    z = nonnegative_minimum(gradient, curvature, start, tol=tol, max_steps=max_steps)
+    ahead = jnp.maximum(z - gradient(z) / jnp.maximum(fit, tiny), 0)
+    flat = jnp.abs(jnp.mean(ahead - z, axis=0))  # what all samples together would still move
+    left = jnp.max(flat, initial=0) / jnp.maximum(jnp.max(z, initial=0), tiny)
+    return z / unit, left

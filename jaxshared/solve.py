@@ -12,10 +12,16 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax.sharding import PartitionSpec
 
 from jaxshared.adjoint import chosen, differentiable
-from jaxshared.base import Result, Status, check_gradient
+from jaxshared.axes import automatic, spec_of
+from jaxshared.base import Model, Result, Solver, Status, check_gradient
+from jaxshared.checks import on_device
+from jaxshared.data.split import bare, on_plain_mesh, under_plain_mesh
+from jaxshared.programs import LOOP, ONCE, program
 from jaxshared.solvers import Accelerated, violation
+from jaxshared.typing import AnyHyper, AnyParams, Sources
 
 __all__ = ["Loop", "advance", "begin", "finish", "over_lanes", "per_lane", "solve"]
 
@@ -37,18 +43,19 @@ class Loop(NamedTuple):
     rounding: jax.Array
 
 
+@under_plain_mesh
 def solve(
-    model,
-    params,
-    sources,
-    hyper,
+    model: Model,
+    params: AnyParams,
+    sources: Sources,
+    hyper: AnyHyper,
     *,
-    solver=None,
-    max_steps=500,
-    tol=1e-5,
-    check_every=CHECK_EVERY,
-    adjoint=None,
-):
+    solver: Solver | None = None,
+    max_steps: int = 500,
+    tol: float = 1e-5,
+    check_every: int = CHECK_EVERY,
+    adjoint: str | None = None,
+) -> Result:
     """Factors that minimise the objective, from ``params``; pure, for use inside JAX programs.
 
     The fit has converged when ``check_every`` steps change the objective by at most ``tol`` of itself,
@@ -66,14 +73,24 @@ def solve(
     ('CONVERGED', True)
     """
     check_gradient(model)
+    params, sources, hyper = on_plain_mesh((params, bare(sources), hyper))
     solver = Accelerated() if solver is None else solver
     adjoint = chosen(adjoint, tol)
+    hyper, tol = on_device((hyper, tol), jax.tree.leaves(params)[0].dtype)
     fixed = tol is None and adjoint
 
     def run(params, sources, hyper, tol):
         return _solve(model, params, sources, hyper, tol, solver, max_steps, check_every, fixed)
 
-    return differentiable(run, adjoint, model, solver, params, sources, hyper, tol)
+    def found(params, sources, hyper, tol):
+        return differentiable(run, adjoint, model, solver, params, sources, hyper, tol)
+
+    def specs(out):
+        return jax.tree.map(lambda _: PartitionSpec(), out)._replace(
+            params=jax.tree.map(spec_of, params)
+        )
+
+    return automatic(found, specs, params, sources, hyper, tol)
 
 
 @functools.partial(jax.jit, static_argnums=(0, 5, 6, 7, 8))
@@ -163,7 +180,9 @@ def _checked(model, loop, state, count, sources, hyper, tol, check_every):
     num_steps = loop.num_steps + jnp.where(good, count, 0)
     # History is filled to its end, so that a curve that stopped early stays flat.
     check = -(-num_steps // check_every)
-    history = jnp.where(jnp.arange(loop.history.shape[0]) >= check, objective, loop.history)
+    history = jnp.where(
+        jnp.arange(loop.history.shape[0], dtype=jnp.int32) >= check, objective, loop.history
+    )
     return Loop(
         state=state,
         kept=pick(state.params, loop.kept),
@@ -182,22 +201,47 @@ def _finish(model, loop, sources, hyper, check_every=CHECK_EVERY):
     worse = loop.objective > 1.01 * known
     stuck = (loop.status == Status.CONVERGED) & (~(left <= STALLED) | worse)
     return Result(
-        params=loop.kept,
+        params=model.finish(loop.kept, hyper),
         objective=loop.objective,
         history=loop.history,
         num_steps=loop.num_steps,
         status=jnp.where(stuck, Status.STALLED, loop.status).astype(jnp.int32),
         violation=left,
-        steps=jnp.minimum(check_every * jnp.arange(loop.history.shape[0]), loop.num_steps),
+        steps=jnp.minimum(
+            check_every * jnp.arange(loop.history.shape[0], dtype=jnp.int32), loop.num_steps
+        ),
     )
 
 
 # The loop in pieces, for the host: one program for every chunk, every restart and every setting.
 
 
-@functools.partial(jax.jit, static_argnums=(0, 5, 6, 9))
-def advance(model, loops, sources, hyper, tol, solver, check_every, until, fewer=0, stacked=None):
+@program(LOOP, static_argnums=(0, 5, 6, 9, 10))
+def advance(
+    model, loops, sources, hyper, tol, solver, check_every, until, fewer=0, stacked=None, mesh=None
+):
     """Every loop of a batch, run until its own end or until step ``until``.
+
+    On a ``mesh`` with an axis "lanes" every device of it runs its share of them, to its own end.
+    """
+    options = (model, solver, check_every, stacked)
+    if mesh is None:
+        return _advance(*options, loops, sources, hyper, tol, until, fewer)
+    leaves, tree = jax.tree.flatten(hyper)
+    split, whole = PartitionSpec("lanes"), PartitionSpec()
+    own = tree.unflatten([split if each else whole for each in stacked or (False,) * len(leaves)])
+    return jax.shard_map(
+        functools.partial(_advance, *options),
+        mesh=mesh,
+        in_specs=(split, whole, own, whole, whole, whole),
+        out_specs=split,
+        axis_names={"lanes"},
+        check_vma=False,
+    )(loops, sources, hyper, jnp.asarray(tol), jnp.asarray(until), jnp.zeros((), int))
+
+
+def _advance(model, solver, check_every, stacked, loops, sources, hyper, tol, until, fewer):
+    """The lanes of one device.
 
     Also ends when no more than ``fewer`` of them are still running, so that the others can leave the
     batch. Those that run have made the same number of steps. ``stacked`` tells which leaves of
@@ -267,6 +311,6 @@ def finish(model, loops, sources, hyper, stacked=None):
     return _finish_batch(model, loops._replace(state=None), sources, hyper, stacked)
 
 
-@functools.partial(jax.jit, static_argnums=(0, 4))
+@program(ONCE, static_argnums=(0, 4))
 def _finish_batch(model, loops, sources, hyper, stacked):
     return per_lane(lambda loop, own: _finish(model, loop, sources, own), loops, hyper, stacked)

@@ -6,30 +6,35 @@ import dataclasses
 import json
 import sys
 import warnings
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxshared.atomic import whole_file
-from jaxshared.base import Model, Status
+from jaxshared.base import Model, Result, Status
+from jaxshared.data.names import Names
 from jaxshared.data.structure import check_archive
 from jaxshared.losses import Loss
+from jaxshared.parts import read_parts, write_parts
 from jaxshared.penalties import Penalty
+from jaxshared.typing import Path
 
 __all__ = ["load", "save"]
 
-FORMAT = 1
+FORMAT = 2  # since results have names
 
 
 class _Unknown(Exception):
     """A class that no imported module has."""
 
 
-def save(path, result, model):
+def save(path: Path, result: Any, model: Model) -> None:
     """Write ``result`` and ``model`` to ``path``; the file appears whole or not at all.
 
-    Of a symbolic link, what it points to is replaced; devices and folders are refused.
+    Of a symbolic link, what it points to is replaced; devices and folders are refused. In a program of
+    many processes all of them call it, and each writes the samples that it holds into a file beside
+    ``path``; :func:`load` puts them together, in any number of processes.
 
     >>> import tempfile, pathlib, jaxshared as js
     >>> path = pathlib.Path(tempfile.mkdtemp(), "result.npz")
@@ -38,18 +43,17 @@ def save(path, result, model):
     >>> load(path)[1]
     NMF(rank=1)
     """
-    arrays: dict[str, np.ndarray] = {}
+    arrays: dict[str, Any] = {}
     header = {
         "format": FORMAT,
         "model": _structure(model),
         "result": _encode(result, arrays),
     }
     arrays["header"] = np.array(json.dumps(header))
-    with whole_file(path) as file:
-        np.savez(file, **arrays)
+    write_parts(path, arrays)
 
 
-def load(path):
+def load(path: Path) -> tuple[Result, Any]:
     """``(result, model)`` as they were saved.
 
     >>> load("nowhere.npz")
@@ -62,7 +66,7 @@ def load(path):
         with open(path, "rb") as raw:
             check_archive(path)
             with np.load(raw, allow_pickle=False) as file:
-                arrays = {name: file[name] for name in file.files}
+                arrays = read_parts(path, file)
         header = json.loads(str(arrays["header"]))
         if header["format"] > FORMAT:
             raise ValueError(f"it has format {header['format']}, this version reads up to {FORMAT}")
@@ -73,11 +77,12 @@ def load(path):
         result = _decode(header["result"], arrays)
         if not isinstance(result, tuple):
             raise ValueError("it holds no result")
+        found: Any = result
     except _Unknown as error:
         raise ValueError(f"{path} needs {error}: import its module before loading.") from None
-    except OSError:  # not there, or not ours to read
-        raise
     except Exception as error:  # whatever is wrong with a file that anyone may have edited
+        if isinstance(error, OSError) and error.filename is not None:
+            raise  # not there, or not ours to read
         reason = f"it lacks {error.args[0]}" if isinstance(error, KeyError) else error
         raise ValueError(
             f"{path} cannot be read: it is cut short or changed, or was not written by "
@@ -89,7 +94,7 @@ def load(path):
             f"jax.enable_x64(True) to keep it.",
             stacklevel=2,
         )
-    return result, model
+    return found, model
 
 
 def _name(cls):
@@ -141,12 +146,20 @@ def _encode(value, arrays):
         return {"status": int(value)}
     if isinstance(value, bool | int | float | str):
         return {"value": value}
+    if isinstance(value, Names):
+        text = json.dumps([value.sources, value.features, value.samples])
+        return {"names": _put(np.frombuffer(text.encode(), np.uint8), arrays)}
     if isinstance(value, tuple):
         named = type(value) is not tuple  # a NamedTuple
         name = _name(type(value)) if named else None
         return {"tuple": name, "items": [_encode(item, arrays) for item in value]}
-    arrays[f"array_{len(arrays)}"] = np.asarray(value)
-    return {"array": f"array_{len(arrays) - 1}"}
+    return {"array": _put(value if isinstance(value, jax.Array) else np.asarray(value), arrays)}
+
+
+def _put(array, arrays):
+    name = f"array_{len(arrays)}"
+    arrays[name] = array
+    return name
 
 
 def _decode(value, arrays):
@@ -156,6 +169,10 @@ def _decode(value, arrays):
         return Status(value["status"])
     if "value" in value:
         return value["value"]
+    if "names" in value:
+        sources, *axes = json.loads(arrays[value["names"]].tobytes().decode())
+        each = [tuple(own and tuple(own) for own in axis) for axis in axes]
+        return Names(sources and tuple(sources), *each)
     if "array" in value:
         array = arrays[value["array"]]
         double = array.dtype == np.float64 and not jax.config.jax_enable_x64

@@ -9,54 +9,57 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import itertools
 import operator
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxshared.base import Model, Result, Status
+from jaxshared.base import Model, Result, Solver, Status
 from jaxshared.checkpoint import kept_at
 from jaxshared.checks import concrete, instance_of, whole_number
-from jaxshared.cover import active, check_fits, covering, rank_groups, widened
-from jaxshared.drive import Batch, Drive
-from jaxshared.fit import checked_solver, warn_of_lost
-from jaxshared.lanes import begin_lanes, lanes_in_budget, pick_lane, restart_keys, starts
+from jaxshared.cover import active, check_fits, covering, rank_groups, widened, widened_params
+from jaxshared.data.split import bare, under_plain_mesh
+from jaxshared.drive import LIKELY_STEPS, Batch, Drive
+from jaxshared.fit import check_unused, checked_solver, warn_of_lost
+from jaxshared.grid import Grid, grid_settings
+from jaxshared.lanes import (
+    allotted_lanes,
+    begin_lanes,
+    chosen_init,
+    lanes_in_budget,
+    pick_lane,
+    restart_keys,
+    starts,
+)
 from jaxshared.lost import lost_components
-from jaxshared.problem import Problem, check_key
+from jaxshared.problem import Problem, check_key, searched_sources
+from jaxshared.processes import several
+from jaxshared.typing import AnyHyper, Array, Path, Sources
 
 __all__ = ["Sweep", "sweep"]
 
-# Most fits have ended by then: what a group of ranks is expected to cost rests on it.
-LIKELY_STEPS = 200
-
 
 @dataclasses.dataclass(frozen=True)
-class Sweep:
+class Sweep(Grid):
     """Results of all lanes: setting after setting, and within a setting restart after restart.
 
-    ``interrupted``: whether Ctrl-C ended it before its time.
+    ``hypers``: the hyper-parameters of each setting. ``interrupted``: whether Ctrl-C ended it before its
+    time.
     """
 
-    models: tuple
-    settings: tuple
-    restarts: int
     padded: Model
     results: Result
-    interrupted: bool = False
-
-    def __len__(self):
-        return len(self.settings) * self.restarts
+    hypers: tuple = dataclasses.field(default=(), kw_only=True)
 
     @property
-    def objective(self):
+    def objective(self) -> np.ndarray:
         """(settings, restarts)."""
         return np.asarray(self.results.objective).reshape(len(self.settings), self.restarts)
 
-    def table(self):
+    def table(self) -> list[dict[str, Any]]:
         """One plain dictionary per lane."""
         columns = {
             name: np.asarray(getattr(self.results, name))
@@ -74,14 +77,14 @@ class Sweep:
     def _lost_counts(self):
         """Per lane: how many components of its own model explain nothing."""
         params = self.results.params
-        if not hasattr(params, "bases"):
+        if "bases" not in params._fields:
             return np.zeros(len(self), int)
         absent = [np.sum(~active(self.padded, each)) for each in self.models]
         lanes = [jax.tree.map(operator.itemgetter(at), params) for at in range(len(self))]
         gone = [len(lost_components(self.padded, lane)) for lane in lanes]
         return np.array(gone) - np.repeat(absent, self.restarts)
 
-    def lane(self, number):
+    def lane(self, number: int) -> Result:
         """The Result of one lane, with the factors of its own, unpadded model."""
         own = jax.tree.map(operator.itemgetter(number), self.results.params)
         present = active(self.padded, self.models[number // self.restarts])
@@ -93,7 +96,7 @@ class Sweep:
         )
         return pick_lane(self.results._replace(params=()), number)._replace(params=params)
 
-    def best(self, **where):
+    def best(self, **where: Any) -> Any:
         """The Result with the lowest objective among the settings that agree with ``where``.
 
         Objectives of different ranks or strengths are different quantities: name the setting to
@@ -104,47 +107,43 @@ class Sweep:
         warn_of_lost(self.models[number // self.restarts], result.params)
         return result
 
-    def best_lane(self, **where):
-        """The number of that lane."""
-        unknown = set(where) - set(self.settings[0])
-        if unknown:
-            raise ValueError(f"{sorted(unknown)} not swept: the axes are {list(self.settings[0])}.")
-        fits = [all(s[name] == value for name, value in where.items()) for s in self.settings]
-        if not any(fits):
-            raise ValueError(f"no lane has {where}: see .settings.")
+    def scores(self) -> np.ndarray:
+        """The objectives, infinite where factors were not finite."""
         failed = np.asarray(self.results.status) == Status.NONFINITE
         score = np.where(failed, np.inf, np.asarray(self.results.objective, np.float64))
-        score = np.where(np.repeat(fits, self.restarts), score, np.nan)
-        return int(np.nanargmin(score))
+        return score.reshape(len(self.settings), self.restarts)
 
 
+@under_plain_mesh
 def sweep(
-    model,
-    sources,
+    model: Model,
+    sources: Sources,
     *,
-    key,
-    restarts=1,
-    batch_size=None,
-    points=None,
-    hyper=None,
-    solver=None,
-    max_steps=500,
-    tol=1e-5,
-    init="random",
-    progress=False,
-    checkpoint=None,
-    race=False,
-    **axes,
-):
+    key: Array,
+    restarts: int = 1,
+    batch_size: int | None = None,
+    points: Sequence[dict[str, Any]] | None = None,
+    hyper: AnyHyper | None = None,
+    solver: Solver | None = None,
+    max_steps: int = 500,
+    tol: float = 1e-5,
+    init: Any = None,
+    progress: bool = False,
+    checkpoint: Path | None = None,
+    race: bool = False,
+    rows: str = "features",
+    **axes: Any,
+) -> Sweep:
     """Fits for the product of ``axes`` and ``restarts``, as lanes of a few compiled programs.
 
     An axis is a field of the model (``shared=range(16)``) or a hyper-parameter (``coherence=[1, 10]``)
     with the values to try. ``points`` is a list of such settings instead of a product. Every setting
-    uses the same keys: its restart j equals ``fit(model, ..., key=k_j)`` with k_0 the given key.
+    uses the same keys: its restart j equals ``fit(model, ..., key=k_j, restarts=1)`` with k_0 the given
+    key. ``init``: as in :func:`fit`; a start that depends on the rank is made for each rank by itself.
     ``batch_size`` lanes run at once (by default as many as fit in a gigabyte of factors). Ctrl-C gives
     what there is: lanes that had not ended are INTERRUPTED, and NaN where they had not begun.
     ``checkpoint``: a file to go on from after a stop or a kill, as in :func:`fit`. ``race``: restarts
-    of one setting stop when they are not expected to win, as in :func:`fit`.
+    of one setting stop when they are not expected to win, as in :func:`fit`. ``rows``: as in :func:`fit`.
 
     >>> import jaxshared as js
     >>> x = jnp.outer(jnp.arange(1.0, 4), jnp.arange(1.0, 5))
@@ -155,46 +154,47 @@ def sweep(
     instance_of(model, "model", Model, "js.NMF(4)")
     concrete("js.sweep", sources, key)
     if model.searches:
+        check_unused(model, solver=solver, race=race, init=init)
         options = dict(points=points, hyper=hyper, max_steps=max_steps)
-        return model.sweep(sources, key=key, restarts=restarts, **options, **axes)
+        sources, called = searched_sources(model, sources, rows)
+        found = model.sweep(sources, key=key, restarts=restarts, **options, **axes)
+        named = tuple(result._replace(names=called) for result in found.results)
+        return dataclasses.replace(found, results=named)
     check_key(key)
     restarts = whole_number(restarts, "restarts")
     max_steps = whole_number(max_steps, "max_steps")
     batch_size = batch_size and whole_number(batch_size, "batch_size")
     solver = checked_solver(solver, tol)
-    settings = _settings(axes, points)
+    settings = grid_settings(axes, points)
     names = {field.name for field in dataclasses.fields(model)}
     models = [model.replace(**{k: v for k, v in s.items() if k in names}) for s in settings]
     changes = [{k: v for k, v in s.items() if k not in names} for s in settings]
     if hyper is not None and not isinstance(hyper, Mapping):
         hyper = hyper._asdict()
-    problem = Problem.of(model, sources, {**(hyper or {}), **changes[0]})
+    problem = Problem.of(model, sources, {**(hyper or {}), **changes[0]}, rows=rows)
     hypers = _hypers(problem, hyper or {}, changes)
     padded = functools.reduce(covering, models)
     for each in models:
         check_fits(each, padded)
-    if isinstance(init, str) and init != "random" and len({each.ranks for each in models}) > 1:
-        raise ValueError(
-            f"init={init!r} depends on the rank, so lanes of other ranks would not equal their fits: "
-            f"sweep ranks with init='random', or one rank at a time."
-        )
+    init = chosen_init(padded, problem.sources, init)
     keys, sources = restart_keys(key, restarts), problem.sources
     start = functools.partial(_start, sources, keys, init, solver, max_steps)
     together = [range(len(settings))]
-    if isinstance(init, str) and not padded.frozen:  # given factors, frozen columns: one shape
+    one_shape = not isinstance(init, str) or padded.frozen  # given factors, frozen columns
+    if not (one_shape or several()):  # nor are samples of other processes put in order
         together = rank_groups(models, restarts * min(max_steps, LIKELY_STEPS), sources)
     batches, places = [], []
     for group in together:
         cover = functools.reduce(covering, [models[s] for s in group])
         lanes = np.array([(s, r) for s in group for r in range(restarts)])
-        size = batch_size or lanes_in_budget(cover, sources)
+        size = len(lanes) if several() else batch_size or lanes_in_budget(cover, sources)
         for part in (lanes[at : at + size] for at in range(0, len(lanes), size)):
             batches.append(_batch(start, cover, models, hypers, part))
             places.append(part @ [restarts, 1])
     parts = [padded, models, solver, tol, max_steps, race, init, keys, sources, hypers]
     drive = Drive(
         batches,
-        sources,
+        bare(sources),
         solver=solver,
         tol=tol,
         max_steps=max_steps,
@@ -203,49 +203,53 @@ def sweep(
         checkpoint=kept_at(checkpoint, "sweep", *parts, restarts, batch_size),
     )
     found = [
-        None if results is None else widened(padded, sources, batch.model, jax.device_get(results))
+        None if results is None else widened(padded, sources, batch.model, _on_host(results))
         for batch, results in zip(batches, drive.run())
     ]
-    results = _in_order(found, places, len(settings) * restarts)
-    return Sweep(tuple(models), tuple(settings), restarts, padded, results, drive.interrupted)
+    results = _in_order(found, places, len(settings) * restarts)._replace(names=problem.names)
+    ended = dict(hypers=tuple(hypers), interrupted=drive.interrupted)
+    return Sweep(tuple(models), tuple(settings), restarts, padded, results, **ended)
 
 
-def _start(sources, keys, init, solver, max_steps, model, hyper, stacked, first, ranks):
-    """A function that begins the lanes of one batch."""
-    given = starts(model, sources, keys, init)
+def _start(sources, keys, init, solver, max_steps, model, hyper, stacked, first, models):
+    """A function that begins the lanes of one batch, each with the ranks of its own model."""
+    ranks = np.array([each.ranks for each in models], np.int32)
+    by_rank = isinstance(init, str) and init not in ("random", "allotted")
+    if by_rank and np.any(ranks != model.ranks):
+        pairs = [(each, keys[f]) for each, f in zip(models, first)]
+        given, first, ranks = _own_starts(model, sources, pairs, init), np.arange(len(pairs)), None
+    elif init == "allotted":  # which knows the ranks of each lane
+        lanes = [(keys[f], tuple(r)) for f, r in zip(first, ranks.tolist())]
+        given, first, ranks = allotted_lanes(model, sources, lanes), np.arange(len(lanes)), None
+    else:
+        given = starts(model, sources, keys, init)
     fixed = functools.partial(begin_lanes, model, solver, max_steps, init == "random")
-    return functools.partial(fixed, given, first, ranks, sources, hyper, stacked)
+    return functools.partial(fixed, given, first, ranks, bare(sources), hyper, stacked)
+
+
+def _own_starts(model, sources, lanes, init):
+    """Starts that depend on the rank, stacked, for (model, key) pairs: each by the model itself, widened."""
+    known: dict = {}
+    for own, key in lanes:
+        if (own, id(key)) not in known:
+            alone = starts(own, sources, [key], init)
+            known[own, id(key)] = widened_params(model, sources, own, alone)
+    return jax.tree.map(lambda *z: jnp.concatenate(z), *(known[own, id(key)] for own, key in lanes))
 
 
 def _batch(start, model, models, hypers, lanes):
     """The batch of some lanes, (setting, restart) each."""
-    ranks = np.array([models[s].ranks for s, _ in lanes], np.int32)
     hyper, stacked = _stack([hypers[s] for s, _ in lanes])
-    begin = functools.partial(start, model, hyper, stacked, lanes[:, 1], ranks)
+    begin = functools.partial(
+        start, model, hyper, stacked, lanes[:, 1], [models[s] for s, _ in lanes]
+    )
     return Batch(model, hyper, stacked, lanes[:, 0], begin)
 
 
-def _settings(axes, points):
-    if points is not None:
-        if axes:
-            raise ValueError("pass either axes or points, not both.")
-        points = [dict(point) for point in points]
-        if not points or any(set(point) != set(points[0]) for point in points):
-            raise ValueError("points must be a non-empty list of settings with the same names.")
-        return points
-    for name, values in axes.items():
-        if not isinstance(values, Iterable) or isinstance(values, str):
-            raise ValueError(f"axis {name} is {values!r}: pass the values to try, as a list.")
-    axes = {name: [_plain(value) for value in values] for name, values in axes.items()}
-    for name, values in axes.items():
-        if not values:
-            raise ValueError(f"axis {name} has no values.")
-    return [dict(zip(axes, values)) for values in itertools.product(*axes.values())]
-
-
-def _plain(value):
-    """Ranks as Python integers, also where they came from NumPy."""
-    return int(value) if isinstance(value, np.integer) else value
+def _on_host(results):
+    """Results as NumPy; factors of which this process has a part only stay on the devices."""
+    own = lambda leaf: getattr(leaf, "is_fully_addressable", True) or leaf.is_fully_replicated
+    return jax.tree.map(lambda leaf: np.asarray(leaf) if own(leaf) else leaf, results)
 
 
 def _in_order(found, places, count):
@@ -253,6 +257,8 @@ def _in_order(found, places, count):
     like = next(results for results in found if results is not None)
 
     def joined(leaf, *parts):
+        if not isinstance(leaf, np.ndarray):
+            return leaf  # in many processes all lanes are one batch
         empty = np.nan if np.issubdtype(leaf.dtype, np.floating) else 0
         out = np.full((count, *leaf.shape[1:]), empty, leaf.dtype)
         for part, at in zip(parts, (p for p, f in zip(places, found) if f is not None)):

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax import export
 
 from jaxshared.base import Model, block_of
 
@@ -53,17 +54,17 @@ class Assembly(NamedTuple):
         raise KeyError(ref)
 
 
-def own(field, index=None):
+def own(field: str, index: int | None = None) -> Assembly:
     """One block as it is."""
     return Assembly(((field, index),))
 
 
-def beside(field, indices):
+def beside(field: str, indices: Any) -> Assembly:
     """Blocks side by side."""
     return Assembly(tuple((field, index) for index in indices))
 
 
-def summed(field, indices):
+def summed(field: str, indices: Any) -> Assembly:
     """Blocks of one shape added up."""
     return Assembly(tuple((field, index) for index in indices), summed=True)
 
@@ -123,7 +124,8 @@ def hyper_type(names):
         def __reduce__(self):
             return _make_hyper, (names, tuple(self))
 
-    return Hyper
+    name = f"jaxshared.Hyper({', '.join(names)})"
+    return export.register_namedtuple_serialization(Hyper, serialized_name=name)
 
 
 def _make_hyper(names, values):

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxshared.base import Constraint, Move, check_gradient, put
+from jaxshared.base import Constraint, Model, Move, block_of, check_gradient, put, references
 from jaxshared.data.sources import as_sources
+from jaxshared.data.split import bare, under_plain_mesh
 from jaxshared.factorisation import Factorisation
 from jaxshared.fit import check_key, prepare
 from jaxshared.solvers import Multiplicative, violation
+from jaxshared.typing import AnyHyper, Array, Sources
 
 __all__ = ["Check", "Report", "verify"]
 
@@ -61,16 +64,26 @@ class Report:
         return "\n".join(rows)
 
 
-def verify(model, sources, *, key, hyper=None, steps=STEPS):
+@under_plain_mesh
+def verify(
+    model: Model,
+    sources: Sources,
+    *,
+    key: Array,
+    hyper: AnyHyper | None = None,
+    steps: int = STEPS,
+    rows: str = "features",
+) -> Report:
     """Compare the halves of ``model`` with ``split_grad`` and ``jax.grad``, and watch it descend.
 
     Per block: the largest relative difference between hand-written and computed halves, between
     pos - neg and the gradient, and the most negative entry of either half. A block with a closed form
     must not be improvable by small changes, and one whose rows are tied must keep to its curvature
-    bound. For the model: the largest rise of the objective within one of ``steps`` multiplicative
-    steps, the KKT residual at the end relative to the start, how far the quick objective is from the
-    objective, and ``reconstruct`` from what the terms say. Penalties that need something to work on, as
-    graphs, are given an example of it.
+    bound. Per penalty: its halves against its own gradient, also at blocks that it says it does not
+    touch, and that it has any slope. For the model: the largest rise of the objective within one of
+    ``steps`` multiplicative steps, the KKT residual at the end relative to the start, how far the quick
+    objective is from the objective, and ``reconstruct`` from what the terms say. Penalties that need
+    something to work on, as graphs, are given an example of it. ``rows``: as in :func:`jaxshared.fit`.
 
     >>> import jaxshared as js
     >>> report = js.verify(js.NMF(2), np.ones((4, 5)), key=jax.random.key(0))
@@ -79,18 +92,68 @@ def verify(model, sources, *, key, hyper=None, steps=STEPS):
     """
     check_key(key)
     check_gradient(model)
-    sources = as_sources(sources, aligned=model.aligned, num_sources=model.num_sources)
+    aligned, count = model.aligned, model.num_sources
+    sources = as_sources(sources, aligned=aligned, num_sources=count, rows=rows)
     with jax.enable_x64(True):
         sources = tuple(source.astype(jnp.float64) for source in sources)
         if hyper is None or isinstance(hyper, dict):
             hyper = _examples(model, sources) | (hyper or {})
         sources, hyper = prepare(model, sources, hyper)
         params = jax.tree.map(_double, jax.jit(model.init)(key, sources))
+        sources = bare(sources)
         checks = _block_checks(model, params, sources, hyper, key)
+        checks += _penalty_checks(model, params, sources, hyper, key)
         checks += _descent_checks(model, params, sources, hyper, steps)
         apart = _reconstruction(model, params, sources)
         checks.append(Check("all blocks", "reconstruct against the terms", apart, TOLERANCE))
     return Report(model, tuple(checks))
+
+
+def _penalty_checks(model, params, sources, hyper, key):
+    """Each penalty by itself, at work: factors moved at random, strengths of zero at one."""
+    if not isinstance(model, Factorisation) or not model.all_penalties:
+        return []
+    leaves, tree = jax.tree.flatten(params)
+    keys = jax.random.split(key, len(leaves))
+    shaken = [z * jax.random.uniform(k, z.shape, z.dtype, 0.5, 1.5) for k, z in zip(keys, leaves)]
+    compare = jax.jit(functools.partial(_compare_penalties, model))
+    pairs = compare(tree.unflatten(shaken), sources, hyper)
+    checks = []
+    for penalty, (apart, slope) in zip(model.all_penalties, pairs):
+        name, slope = f"penalty {penalty.name}", float(slope)
+        checks.append(Check(name, "halves against grad", float(apart) / (slope or 1), TOLERANCE))
+        checks.append(Check(name, "without any slope", float(slope == 0), 0.0))
+    return checks
+
+
+def _compare_penalties(model, params, sources, hyper):
+    """Per penalty: the largest difference of its halves from its gradient, and the largest slope."""
+    out = []
+    for penalty in model.all_penalties:
+        strengths = getattr(hyper, penalty.name)
+        strengths = jax.tree.map(lambda a: jnp.where(a == 0, 1.0, a), strengths)
+        own = hyper._replace(**{penalty.name: strengths})
+        gradient = jax.grad(functools.partial(penalty.value, model))(params, sources, own)
+        refs = references(params)
+        brings = any(penalty.solves(ref) for ref in refs)
+        differences, slopes = [], []
+        for ref in refs:
+            slope = difference = block_of(gradient, ref)
+            if penalty.solves(ref) or not slope.size:
+                continue  # compared with its closed form
+            if penalty.touches(model, params, ref):
+                pos, neg = penalty.halves(model, params, sources, own, ref)
+                pos, neg = (0 if half is None else half for half in (pos, neg))
+                difference = pos - neg - slope
+            elif brings:
+                continue  # the gradient through a block that follows from this one
+            differences.append(jnp.max(jnp.abs(difference)))
+            slopes.append(jnp.max(jnp.abs(slope)))
+        # One that brings all it touches has nothing left to compare.
+        nothing = (jnp.zeros(()), jnp.ones(()))
+        found = (jnp.max(jnp.stack(each)) for each in (differences, slopes)) if slopes else nothing
+        out.append(tuple(found))
+    return out
 
 
 def _examples(model, sources):

@@ -11,6 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from jaxshared import programs
+
 # Set where tests run under JAX's default compilation: what depends on values is in tests/real.
 DEFAULT = "JAXSHARED_DEFAULT_COMPILATION"
 REAL = pathlib.Path(__file__).parent / "real"
@@ -29,6 +31,7 @@ def pytest_configure(config):
         before = os.environ.get("XLA_FLAGS")
         os.environ["XLA_FLAGS"] = f"{before or ''} {quick}"
         jax.devices()
+        programs.LOOP.update(programs.ONCE)
         os.environ.pop("XLA_FLAGS")
         if before is not None:
             os.environ["XLA_FLAGS"] = before

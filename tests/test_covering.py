@@ -20,6 +20,7 @@ PAIR = tuple(RNG.gamma(1.0, size=(12, 3)) @ RNG.gamma(1.0, size=(3, n)) + 0.1 fo
 VIEWS = tuple(RNG.gamma(1.0, size=(m, 3)) @ RNG.gamma(1.0, size=(3, 15)) + 0.1 for m in (12, 8))
 HOLES = tuple(np.where(RNG.random(x.shape) < 0.3, np.nan, x) for x in PAIR)
 COUNTS = tuple(RNG.poisson(0.5 * x).astype(float) for x in PAIR)
+ABSENT = (np.arange(15) % 4 > 0, None)
 STEPS = 15
 
 
@@ -75,6 +76,13 @@ CASES = {
     "NMF hoyer": Case(js.NMF(3, penalties=(js.Hoyer("bases"),)), PAIR[:1]),
     "ColNMF custom": Case(js.ColNMF(2, penalties=(js.Custom(size_of_bases, 1e-3),)), VIEWS),
     "JSNMF smoothness": Case(JSNMF.replace(penalties=(js.Smoothness(),)), PAIR),
+    "MultiNMF smoothness, samples absent": Case(
+        js.MultiNMF(2, penalties=(js.Smoothness(),)), VIEWS, {"present": ABSENT}
+    ),
+    "MultiNMF custom, samples absent": Case(
+        js.MultiNMF(2, penalties=(js.Custom(size_of_bases, 1e-3),)), VIEWS, {"present": ABSENT}
+    ),
+    "ColNMF l2 both": Case(js.ColNMF(2, penalties=(js.L2("coefs"), js.L2("bases"))), VIEWS),
     "INMF smoothness observed": Case(
         js.INMF(2, penalties=(js.Smoothness(),)), [js.observed(stored(x)) for x in HOLES]
     ),
@@ -162,6 +170,19 @@ def test_units_of_the_data_change_nothing_but_the_scale_of_the_factors(loss, kin
     np.testing.assert_allclose(2.0**12 * one, other, rtol=1e-2)
 
 
+@pytest.mark.parametrize(
+    "model, init, size",
+    [(js.MultiNMF(3), None, None), (js.ColNMF(3), "nndsvd", 1)],
+    ids=["default", "nndsvd, a lane at a time"],
+)
+def test_lanes_of_every_rank_begin_as_their_fits_do(model, init, size, x64):
+    options = dict(key=jax.random.key(0), init=init, max_steps=20, tol=0)
+    grid = js.sweep(model, VIEWS, rank=[2, 3], batch_size=size, **options)
+    for lane, rank in enumerate((2, 3)):
+        alone = js.fit(model.replace(rank=rank), VIEWS, restarts=1, **options)
+        np.testing.assert_allclose(grid.lane(lane).history, alone.history, rtol=1e-6)
+
+
 def test_an_absent_component_stays_absent_under_every_loss_and_penalty(x64):
     for name in ("JSNMF kl sparse", "JSNMF observed", "JSNMF missing", "JSNMF l1 coefs"):
         case = CASES[name]
@@ -177,6 +198,7 @@ def test_an_absent_component_stays_absent_under_every_loss_and_penalty(x64):
             case.model.replace(shared=1),
             tuple(case.sources),
             key=jax.random.key(0),
+            restarts=1,
             max_steps=20,
             tol=0,
         )
@@ -215,6 +237,18 @@ def test_what_does_not_combine_is_refused_with_the_reason():
     with pytest.raises(ValueError, match="init has None"):
         given = js.Params((None,), (None,))
         js.fit(js.NMF(2), PAIR[0], key=jax.random.key(0), init=given, frozen="bases")
+
+
+@pytest.mark.parametrize("norm", [js.L1, js.L2])
+def test_the_unit_of_one_view_changes_no_penalty(norm, x64):
+    model = js.ColNMF(2, penalties=(norm("coefs", 0.2), norm("bases", 0.3)))
+    values = []
+    for scale in (1.0, 50.0):
+        sources, hyper = prepare(model, (VIEWS[0], scale * VIEWS[1]), None)
+        params = start(model, jax.random.key(0), js.as_sources(VIEWS, aligned="samples"))
+        bases = params.bases[0], scale * params.bases[1]
+        values.append(model.objective(params._replace(bases=bases), sources, hyper))
+    np.testing.assert_allclose(*values, rtol=1e-9)
 
 
 @pytest.mark.parametrize("loss", ["kl", js.Beta(2), js.Beta(0.5), js.Beta(0)], ids=str)

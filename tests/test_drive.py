@@ -82,7 +82,7 @@ def test_groups_of_ranks_have_programs_of_their_own_and_come_back_in_order(cheap
     for number, row in enumerate(grid.table()):
         own = js.JSNMF(row["shared"], row["specific"])
         key = KEY if row["restart"] == 0 else jax.random.fold_in(KEY, row["restart"])
-        alone = js.fit(own, pair, key=key, **options)
+        alone = js.fit(own, pair, key=key, restarts=1, **options)
         assert row["objective"] == pytest.approx(float(alone.objective), rel=1e-9)
         for a, b in zip(jax.tree.leaves(grid.lane(number).params), jax.tree.leaves(alone.params)):
             np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-9)
@@ -95,18 +95,14 @@ def test_restarts_over_the_budget_run_in_batches(monkeypatch):
     assert float(parts.objective) == pytest.approx(float(whole.objective), rel=1e-3)
 
 
-def test_a_raced_restart_stops_only_when_its_last_gain_would_not_be_enough():
-    history = np.array([[9.0, 5.0, 4.0], [9.0, 6.0, 4.6], [9.0, 6.0, 4.3]])
-    assert drives.losers(history, 2, np.full(3, 4.0)).tolist() == [False, True, False]
+def test_three_quarters_of_the_restarts_stop_at_every_turn_of_a_race():
     x = planted(1, 40, 50, 6).astype(np.float32)
     options = dict(key=KEY, restarts=8, max_steps=400, rank=[6])
     raced, full = (js.sweep(js.NMF(6), x, race=race, **options) for race in (True, False))
     stopped = [row for row in raced.table() if row["status"] == "INTERRUPTED"]
-    assert stopped and all(row["num_steps"] in (20, 40, 80, 160, 320) for row in stopped)
-    assert sum(row["num_steps"] for row in raced.table()) < sum(
-        r["num_steps"] for r in full.table()
-    )
-    assert float(raced.best().objective) == pytest.approx(float(full.best().objective), rel=1e-3)
+    assert sorted(row["num_steps"] for row in stopped) == [10] * 6 + [20]
+    # A guess, not a bound: here another restart wins, 0.13 % higher.
+    assert float(raced.best().objective) == pytest.approx(float(full.best().objective), rel=1e-2)
 
 
 def test_ctrl_c_gives_the_lanes_that_are_there(monkeypatch):

@@ -5,6 +5,7 @@ import pytest
 import scipy.sparse
 
 import jaxshared as js
+from jaxshared import lanes
 from tests.conftest import planted
 
 KEY = jax.random.key(0)
@@ -77,7 +78,7 @@ def test_a_rank_above_the_dimensions_reproduces_the_data():
 def test_a_rank_of_zero_is_refused():
     with pytest.raises(ValueError, match="rank is 0"):
         js.NMF(0)
-    with pytest.raises(ValueError, match="rank -1"):
+    with pytest.raises(ValueError, match="is -1"):
         js.JSNMF(-1, (2, 2))
 
 
@@ -133,6 +134,18 @@ def test_progress_is_shown_and_the_callback_can_stop(capsys):
     assert len(seen) == 2 and seen[1] <= seen[0]
     assert result.status == js.Status.INTERRUPTED and good(result)
     assert "objective" in capsys.readouterr().err
+
+
+def test_a_callback_sees_the_best_of_all_batches_with_its_names(monkeypatch):
+    seen = []
+    monkeypatch.setattr(lanes, "BATCH_BYTES", 1)  # every restart is a batch
+    result = js.fit(
+        js.NMF(3), {"own": X}, key=KEY, restarts=4, max_steps=10, callback=lambda r: seen.append(r)
+    )
+    values = [float(each.objective) for each in seen]
+    assert len(set(result.objectives.tolist())) == 4  # so that a later batch can be worse
+    np.testing.assert_array_equal(values, np.minimum.accumulate(result.objectives))
+    assert all(each.names.sources == ("own",) for each in [*seen, result])
 
 
 def test_ctrl_c_returns_the_best_so_far():
@@ -264,3 +277,26 @@ def test_given_factors_go_on_from_where_they_are():
     assert more.objective <= first.objective
     with pytest.raises(ValueError, match="negative entries"):
         js.fit(js.NMF(3), X, key=KEY, init=jax.tree.map(lambda z: -z, first.params))
+
+
+def test_a_fit_tells_what_became_of_all_its_restarts(tmp_path):
+    rng = np.random.default_rng(0)
+    x = np.kron(np.eye(3), np.ones((6, 8))) + 0.01 * rng.random((18, 24))
+    result = js.fit(js.NMF(3), x, key=KEY, restarts=4)
+    assert result.objectives.shape == result.likeness.shape == (4,)
+    assert result.objective == result.objectives.min()
+    best = int(np.argmin(result.objectives))
+    np.testing.assert_allclose(result.likeness[best], 1, rtol=1e-5)
+    lane = js.fit(js.NMF(3), x, key=jax.random.fold_in(KEY, 3))
+    np.testing.assert_allclose(result.objectives[3], lane.objective, rtol=1e-3)
+    # A start that merged two blocks has not found the components of one that did not.
+    lost = np.asarray(result.objectives) > 10 * float(result.objective)
+    assert result.agreeing == 4 - lost.sum()
+    js.save(tmp_path / "r.npz", result, js.NMF(3))
+    assert js.load(tmp_path / "r.npz")[0].agreeing == result.agreeing
+
+
+def test_restarts_of_a_boolean_model_are_told_too():
+    x = np.kron(np.eye(3, dtype=bool), np.ones((3, 4), bool))
+    result = js.fit(js.JSBMF(1, (1, 1)), (x[:, :8], x[:, 4:]), key=KEY, restarts=2)
+    assert result.objectives.shape == (2,) and 1 <= result.agreeing <= 2

@@ -4,7 +4,10 @@ import subprocess
 import sys
 
 #: Loaded when they are used. scikit-learn alone takes longer to load than JAX.
-LATER = ("sklearn", "matplotlib", "pandas", "jinja2", "scipy.optimize", "scipy.stats")
+LATER = (
+    *("sklearn", "matplotlib", "pandas", "jinja2", "scipy.optimize", "scipy.stats"),
+    *("scipy.sparse", "scipy.linalg", "jax.experimental.sparse"),
+)
 
 
 def test_importing_the_library_loads_no_heavy_package():

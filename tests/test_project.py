@@ -10,45 +10,11 @@ import scipy.optimize
 import scipy.sparse
 
 import jaxshared as js
-from jaxshared.data.sparse import Sparse
 from jaxshared.data.weighted import Weighted
 from jaxshared.solvers.nnls import conjugate_gradients, sensitivity
 
+from .slopes import moves, slopes
 from .table import ROWS, make_sources
-
-
-def direction(leaf, rng):
-    return jnp.asarray(rng.standard_normal(np.shape(leaf))) * leaf
-
-
-def moves(tree, rng):
-    """A direction for every number of a tree; both layouts of a sparse matrix move alike."""
-
-    def each(leaf):
-        if isinstance(leaf, Sparse):
-            return leaf.map(lambda x: 0.3 * x * jnp.sin(40 * x))
-        return 0.1 * direction(jnp.asarray(leaf), rng)
-
-    return jax.tree.map(each, tree, is_leaf=lambda leaf: isinstance(leaf, Sparse))
-
-
-def along(tree, step, change):
-    """``tree + step * change``, integers as they are."""
-
-    def each(leaf, by):
-        leaf = jnp.asarray(leaf)
-        return leaf + step * by if jnp.issubdtype(leaf.dtype, jnp.floating) else leaf
-
-    return jax.tree.map(each, tree, change)
-
-
-def slopes(function, at, change, step=1e-6):
-    """The derivative along a direction: reverse mode, forward mode, central differences."""
-    line = lambda t: function(along(at, t, change))
-    reverse = jax.jit(jax.grad(line))(0.0)
-    forward = jax.jit(jax.jacfwd(line))(0.0)
-    two = jax.jit(jax.vmap(line))(jnp.array([step, -step]))
-    return reverse, forward, (two[0] - two[1]) / (2 * step)
 
 
 @pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
@@ -211,3 +177,80 @@ def test_what_the_function_does_not_depend_on_can_be_cleared(x64):
     assert abs(float(outcome(goal)) - 2) < 1e-12
     moved = sensitivity(gradient, z, (goal,), (change,), clear=clear)
     np.testing.assert_allclose(moved, [[0.5, -0.5]], atol=1e-12)
+
+
+def uneven(params):
+    """Ties the samples, in any unit: how far their sums of coefs are apart."""
+    sums = jnp.sum(params.coefs[0], axis=1)
+    return jnp.mean((sums / jnp.mean(sums) - 1) ** 2)
+
+
+RING = np.roll(np.eye(14), 1, 0) + np.roll(np.eye(14), -1, 0)
+PENALISED = {
+    "L1": (js.NMF(3, penalties=(js.L1("coefs", strength=0.3),)), {}),
+    "L2": (js.NMF(3, penalties=(js.L2("coefs", strength=0.3),)), {}),
+    "Custom": (js.NMF(3, penalties=(js.Custom(uneven, strength=0.05, name="uneven"),)), {}),
+    "Smoothness": (js.NMF(3, penalties=(js.Smoothness(),)), {"graphs": (RING,), "smoothness": 0.2}),
+}
+
+
+@pytest.mark.parametrize("name", PENALISED)
+def test_new_samples_feel_every_penalty_of_the_fit(name, x64):
+    """At convergence projecting the training samples gives their coefs, which without it are others."""
+    model, changes = PENALISED[name]
+    x = jnp.asarray(np.random.default_rng(0).gamma(0.7, size=(10, 14)))
+    hyper = model.hyper((x,), **changes)
+    options = {"max_steps": 4000, "tol": 1e-13}
+    params = js.fit(model, x, key=jax.random.key(0), hyper=hyper, **options).params
+    found = js.project(model, params, x, hyper=hyper)
+    size = float(jnp.max(params.coefs[0]))
+    np.testing.assert_allclose(found, params.coefs[0], atol=1e-3 * size)
+    assert float(jnp.max(jnp.abs(js.project(js.NMF(3), params, x) - found))) > 1e-2 * size
+
+
+@pytest.mark.parametrize("name", ["L1", "L2"])
+def test_strengths_follow_from_the_fit_and_never_from_the_new_samples(name, x64):
+    model, _ = PENALISED[name]
+    x = jnp.asarray(np.random.default_rng(0).gamma(0.7, size=(10, 14)))
+    params = js.fit(model, x, key=jax.random.key(0)).params
+    whole = js.project(model, params, x)
+    np.testing.assert_allclose(js.project(model, params, x[:, 3:4]), whole[3:4], rtol=1e-9)
+    faint = js.project(model, params, x.at[:, :3].multiply(1e-3))
+    np.testing.assert_allclose(faint[3:], whole[3:], rtol=1e-9)
+    # The approximation stands in for the source, whose norm it nearly has.
+    exact = js.project(model, params, x, hyper=model.hyper((x,)))
+    np.testing.assert_allclose(whole, exact, atol=0.1 * float(exact.max()))
+    with pytest.raises(ValueError, match="pass the hyper of the fit"):
+        js.project(model, js.Params(params.bases, (None,)), x)
+
+
+def test_smoothness_asks_for_a_graph_of_the_new_samples():
+    model, x = js.NMF(2, penalties=(js.Smoothness(),)), jnp.ones((3, 14))
+    params = js.Params((jnp.ones((3, 2)),), (jnp.ones((9, 2)),))
+    with pytest.raises(ValueError, match="on a graph of the new samples"):
+        js.project(model, params, x)
+    assert js.project(model, params, x, hyper={"graphs": RING}).shape == (14, 2)
+    assert js.project(model, params, x, hyper={"graphs": None}).shape == (14, 2)
+
+
+def test_a_penalty_that_ties_the_samples_has_the_derivative_of_differences(x64):
+    model, _ = PENALISED["Custom"]
+    rng = np.random.default_rng(1)
+    source = jnp.asarray(rng.gamma(1.0, size=(9, 6)))
+    params = js.Params(*((jnp.asarray(rng.gamma(1.0, size=(n, 3))),) for n in (9, 7)))
+    at = (params, source, model.hyper((source,), uneven=0.3))
+
+    def outcome(at):
+        params, source, hyper = at
+        found = js.project(model, params, source, hyper=hyper, tol=1e-15, max_sweeps=100_000)
+        return jnp.sum(found**2)
+
+    reverse, forward, difference = slopes(outcome, at, moves(at, rng))
+    np.testing.assert_allclose(reverse, difference, rtol=1e-5)
+    np.testing.assert_allclose(forward, reverse, rtol=1e-8)
+
+
+def test_a_program_may_close_over_the_source_it_projects():
+    source, params = jnp.ones((3, 4)), js.Params((jnp.eye(3),), (jnp.ones((4, 3)),))
+    found = jax.jit(lambda: js.project(js.NMF(3), params, source))()
+    np.testing.assert_allclose(found, np.ones((4, 3)), rtol=1e-6)

@@ -50,6 +50,13 @@ def test_short_examples_are_short(example):
     assert len(example.read_text().splitlines()) < 60
 
 
+@pytest.mark.parametrize(
+    "name", ["cells_to_programmes", "texts_to_topics", "grid_search", "named_frames"]
+)
+def test_from_own_data_to_an_answer_takes_twelve_lines(name):
+    assert len((ROOT / "examples" / "short" / f"{name}.py").read_text().splitlines()) <= 12
+
+
 def test_links_of_readme_and_pages_lead_somewhere():
     broken = []
     for page in PAGES:

@@ -5,6 +5,7 @@ import dataclasses
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 import jaxshared as js
 
@@ -66,6 +67,90 @@ def test_a_wrong_graph_term_and_a_wrong_penalty_are_seen():
     for penalty in (Rough(), Steep("coefs", 1.0)):
         model = js.NMF(2, penalties=(penalty,))
         assert "pos against split_grad" in wrong(model, X)
+
+
+def test_a_penalty_that_hides_a_block_or_does_nothing_is_seen():
+    @dataclasses.dataclass(frozen=True)
+    class Hidden(js.Custom):
+        def touches(self, model, params, ref):
+            return ref[0] == "bases"
+
+    both = js.NMF(2, penalties=(Hidden(sum_of_squares, 0.1, "hidden"),))
+    report = js.verify(both, X, key=KEY)
+    assert {(c.block, c.name) for c in report.checks if not c.ok} >= {
+        ("penalty hidden", "halves against grad")
+    }
+    idle = js.NMF(2, penalties=(js.Custom(nothing, 1.0, "idle"),))
+    assert wrong(idle, X) == {"without any slope"}
+    # A strength of zero is taken as one: what is off can be wrong too.
+    off = js.NMF(2, penalties=(Hidden(sum_of_squares, 0.0, "hidden"),))
+    assert wrong(off, X) == {"halves against grad"}
+
+
+def sum_of_squares(params):
+    return sum(jnp.sum(z**2) for z in jax.tree.leaves(params))
+
+
+def nothing(params):
+    return 0.0 * jnp.sum(params.bases[0])
+
+
+def test_every_half_the_bound_and_the_quick_objective_can_fail():
+    @dataclasses.dataclass(frozen=True, repr=False)
+    class Shifted(js.NMF):
+        """Halves that differ from the computed ones by the same, and then by less than nothing."""
+
+        by: float = 0.1
+
+        def halves(self, params, sources, hyper, block):
+            pos, neg = super().halves(params, sources, hyper, block)
+            return pos + self.by, neg + self.by
+
+    found = wrong(Shifted(2), X)
+    assert {"pos against split_grad", "neg against split_grad"} <= found
+    assert "pos - neg against grad" not in found and "most negative half" not in found
+    assert "most negative half" in wrong(Shifted(2, by=-100.0), X)
+
+    @dataclasses.dataclass(frozen=True, repr=False)
+    class Quick(js.NMF):
+        def quick_objective(self, params, sources, hyper):
+            return 1.01 * super().quick_objective(params, sources, hyper)
+
+    assert wrong(Quick(2), X) == {"quick objective against objective"}
+
+    @dataclasses.dataclass(frozen=True)
+    class Loose(js.Coherence):
+        def part(self, model, params, sources, hyper, ref):
+            part = super().part(model, params, sources, hyper, ref)
+            return part._replace(curvature=0.01 * part.curvature)
+
+    model = js.SharedNMF({(0, 1): 1, (0,): 1, (1,): 1}, penalties=(Loose(),))
+    assert wrong(model, (X, Y)) == {"curvature above its bound"}
+
+    @dataclasses.dataclass(frozen=True, repr=False)
+    class Slanted(js.NMF):
+        def halves(self, params, sources, hyper, block):
+            pos, neg = super().halves(params, sources, hyper, block)
+            return 1.1 * pos, neg
+
+    assert "pos - neg against grad" in wrong(Slanted(2), X)
+
+
+@pytest.mark.parametrize("loss", ["squared", "kl", js.Beta(0.5)], ids=str)
+def test_a_wrong_term_is_seen_under_every_loss(loss):
+    @dataclasses.dataclass(frozen=True)
+    class Wrong(type(js.losses.as_loss(loss))):
+        def halves(self, view):
+            pos, neg = super().halves(view)
+            return pos, neg * (1 if view.side else 1.001)
+
+        def exact(self, source):  # so that the halves are those of the loss
+            return False
+
+    given = (0.5,) if isinstance(loss, js.Beta) else ()
+    report = js.verify(js.JSNMF(1, (1, 1), loss=Wrong(*given)), (X, Y), key=KEY)
+    blocks = {c.block for c in report.checks if c.name == "neg against split_grad" and not c.ok}
+    assert blocks == {"bases[0]", "bases[1]", "bases[2]"}
 
 
 def test_a_wrong_closed_form_and_steps_that_lead_away_are_seen():

@@ -12,6 +12,7 @@ import errno
 import os
 import signal
 import sys
+import warnings
 from typing import NamedTuple
 
 import jax
@@ -19,6 +20,8 @@ import jax
 from jaxshared.app import commands, settings
 from jaxshared.app.inputs import MODELS
 from jaxshared.app.runs import Interrupted
+from jaxshared.data.structure import readable_bytes
+from jaxshared.programs import keep_programs
 
 __all__ = ["main", "parser"]
 
@@ -32,6 +35,10 @@ COMMANDS = {
     "report": (settings.Report, commands.report_run),
 }
 
+#: What JAX's compiler takes for small programs, measured, with some room: see tests/app/test_faults.py.
+ADDRESS_SPACE = 3 * 10**9
+OUT_OF_MEMORY = "out of memory: use sparse files, fewer --restarts or lower ranks."
+
 EXAMPLES = """\
 examples:
   jaxshared demo                                     see what it does, on handwritten digits
@@ -40,10 +47,12 @@ examples:
   jaxshared sweep a.npy b.npy --shared 0:16:2 --total 16 --restarts 5
   jaxshared retrieve jaxshared-fit --query "engine oil" --source 0
   jaxshared verify                                   check the updates of every model
+  jaxshared fit news/ blogs/ --shared 10 --specific 5,5 --tfidf --stop-words english
+  jaxshared fit articles.csv --text body --outlet paper --title headline --shared 10 --specific 5 --tfidf
 
-Files are .npy, .npz (dense, or scipy sparse), .csv, .tsv, .mtx, .parquet or .h5ad; rows are
-features, columns are samples (--transpose if not). A run that was stopped goes on when the same
-command is given again.
+Folders hold .txt files, one per document. Files are .npy, .npz (dense, or scipy sparse), .csv, .tsv,
+.mtx, .parquet, .h5ad or .h5mu; rows are features, columns are samples (--transpose if not). A run that
+was stopped goes on when the same command is given again.
 """
 
 FIT = """\
@@ -98,6 +107,14 @@ def parser():
         help="also cluster the samples (default: if --labels)",
     )
     add("--top", type=_count, default=8, metavar="N", help="terms shown per component (default: 8)")
+    add(
+        "--distributed",
+        action="store_true",
+        help="one of many processes: the files are parts of one source, or 'a-*.npz' in quotes each",
+    )
+    add("--coordinator", metavar="HOST:PORT", help="of process 0, where no scheduler says it")
+    add("--processes", type=_count, metavar="N", help="how many there are")
+    add("--process", type=_whole, metavar="I", help="which of them this is")
 
     add = _adder(subs, "sweep", "many ranks and strengths in one compiled program", SWEEP)
     _sources(add)
@@ -165,6 +182,12 @@ def _sources(add, number="+"):
     add("--header", type=_yes, metavar="yes/no", help="text tables: the first row holds names")
     add("--index", type=_yes, metavar="yes/no", help="text tables: the first column holds names")
     add("--align", choices=("union", "common"), default="union", help="for rows that carry names")
+    add("--text", metavar="COLUMN", help="tables of texts: the column with the texts")
+    add("--outlet", metavar="COLUMN", help="tables of texts: the column that says whose a text is")
+    add("--title", metavar="COLUMN", help="tables of texts: the column with titles to show")
+    add("--tfidf", action="store_true", help="weight terms by their rarity")
+    add("--stop-words", metavar="english|FILE", help="terms of texts to leave out, one per line")
+    add("--min-documents", type=_count, default=1, metavar="N", help="leave out rarer terms")
     _names(add)
 
 
@@ -188,10 +211,10 @@ def _model(add):
 def _solver(add):
     solvers = ("accelerated", "hals", "multiplicative", "projected")
     add("--solver", choices=solvers, default="accelerated")
-    add("--restarts", type=_count, default=1, metavar="N", help="the best is kept (default: 1)")
+    add("--restarts", type=_count, metavar="N", help="the best is kept (default: up to 3, by cost)")
     add("--max-steps", type=_count, default=500, metavar="N", help="(default: 500)")
     add("--tol", type=float, default=1e-5, help="relative change to stop at (default: 1e-5)")
-    add("--init", default="random", help="random, nndsvd, nndsvda or nndsvdar (default: random)")
+    add("--init", help="random, nndsvd, nndsvda, nndsvdar, allotted (default: the model's)")
     add("--seed", type=_whole, default=0, help="the same seed, the same result (default: 0)")
 
 
@@ -267,10 +290,14 @@ def main(arguments=None):
     if arguments is None:
         arguments = sys.argv[1:]
         signal.signal(signal.SIGTERM, _stop)
-        _use_compilation_cache()
+        keep_programs()
     asked = _asked(arguments)
     try:
-        return COMMANDS[asked.name][1](asked.settings)
+        with warnings.catch_warnings():
+            warnings.simplefilter("always", UserWarning)
+            warnings.showwarning = lambda message, *_: _complain(message, 0)
+            _check_address_space()
+            return COMMANDS[asked.name][1](asked.settings)
     except Interrupted as error:
         return _complain(error, 130)
     except KeyboardInterrupt:
@@ -281,11 +308,30 @@ def main(arguments=None):
     except (ValueError, TypeError, ImportError, FileNotFoundError, PermissionError) as error:
         return _complain(error, 2)
     except MemoryError:
-        return _complain("out of memory: use sparse files, fewer --restarts or lower ranks.", 1)
+        return _complain(OUT_OF_MEMORY, 1)
+    except jax.errors.JaxRuntimeError as error:
+        if "RESOURCE_EXHAUSTED" not in str(error) and "Out of memory" not in str(error):
+            raise
+        return _complain(OUT_OF_MEMORY, 1)
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             return _complain(f"the disk of {asked.folder} is full: no result was written.", 1)
         return _complain(error, 1)
+
+
+def _check_address_space():
+    """Where the address space is limited, JAX's compiler ends the process: say so before it does."""
+    try:
+        import resource
+    except ImportError:  # on Windows
+        return
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    if limit != resource.RLIM_INFINITY and limit < ADDRESS_SPACE:
+        raise ValueError(
+            f"the address space is limited to {readable_bytes(limit)} (ulimit -v): JAX's compiler needs "
+            f"{readable_bytes(ADDRESS_SPACE)} beside the data. Raise the limit, or limit the memory "
+            f"in use instead."
+        )
 
 
 class _Asked(NamedTuple):
@@ -313,11 +359,3 @@ def _complain(error, code):
     text = " ".join(str(error).split())
     print(f"jaxshared: {text}", file=sys.stderr)
     return code
-
-
-def _use_compilation_cache():
-    """Keep compiled programs between runs: the second start of a command is much shorter."""
-    if jax.config.jax_compilation_cache_dir is None:
-        home = os.environ.get("XDG_CACHE_HOME", os.path.expanduser("~/.cache"))
-        jax.config.update("jax_compilation_cache_dir", os.path.join(home, "jaxshared", "xla"))
-        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)

@@ -10,41 +10,44 @@ import numpy as np
 import scipy  # its parts are loaded when they are used
 
 from jaxshared.app import report
-from jaxshared.app.checkpoints import fit_durably
 from jaxshared.app.inputs import build_model, read_inputs, small_models, sweep_points
 from jaxshared.app.results import (
     command_line,
-    read_csv,
+    read_idf,
+    read_items,
     showing,
     write_csv,
     write_factors,
     write_report,
 )
 from jaxshared.app.runs import (
+    CHECKPOINT,
+    Interrupted,
     begin_run,
     changed_sources,
     clear_rubbish,
     draft_folder,
     end_run,
-    fingerprint,
     is_finished,
     locked,
     read_settings,
     run_record,
     seal,
 )
-from jaxshared.app.settings import Demo, Fit, Report, Retrieve, Solving, Sweep, Verify, frozen
+from jaxshared.app.settings import Demo, Fit, Report, Retrieve, Sweep, Verify, frozen
+from jaxshared.app.spread import fit_spread
+from jaxshared.base import Status
 from jaxshared.data.files import read_lines
-from jaxshared.data.sources import as_sources
-from jaxshared.fit import fit, named_hyper, restart_keys
-from jaxshared.solvers import HALS, Accelerated, Multiplicative, ProjectedGradient
+from jaxshared.fit import fit
+from jaxshared.problem import named_hyper, searched_sources
+from jaxshared.solvers import HALS, Multiplicative, ProjectedGradient
 from jaxshared.store import load, save
 from jaxshared.sweep import sweep
 
 __all__ = ["SOLVERS", "demo", "fit_files", "report_run", "retrieve", "sweep_files", "verify_files"]
 
 SOLVERS = {
-    "accelerated": Accelerated,
+    "accelerated": lambda: None,  # the default of every model that has solvers
     "hals": HALS,
     "multiplicative": Multiplicative,
     "projected": ProjectedGradient,
@@ -61,22 +64,24 @@ def demo(task: Demo) -> int:
 
 def fit_files(task: Fit) -> int:
     """``jaxshared fit``: factors, table, report and settings in one folder."""
+    if task.distributed:
+        return fit_spread(task, lambda: _options(task))
     record, model = run_record(task), build_model(task)
     if _is_done(task, record):
         return 0
     inputs = read_inputs(task)
     _check_clusters(inputs, task)
-    sources = as_sources(inputs.sources, aligned=model.aligned, num_sources=model.num_sources)
-    if not model.searches:
-        named_hyper(model, sources, task.strengths)
-        inputs = inputs._replace(sources=sources)  # the matrices as they were read are let go
+    inputs = _checked(model, inputs, task.strengths)
     with locked(task.output):
         if _is_done(task, record):  # by another process, meanwhile
             return 0
         begin_run(task.output, record, force=task.force)
         _say(task, f"{model}: {inputs.summary()}")
-        result = _fitted(model, inputs.sources, task, fingerprint(record))
+        result = fit(model, inputs.sources, **_options(task))
+        if result.status == Status.INTERRUPTED:
+            raise _stopped(task, f"at step {int(result.num_steps)} of {task.max_steps}")
         with draft_folder(task.output) as draft:
+            result = result._replace(names=inputs.all_names())
             save(os.path.join(draft, "result.npz"), result, model)
             write_factors(draft, model, result, inputs, task)
             shown = write_report(draft, model, result, inputs, task)
@@ -97,15 +102,17 @@ def _is_done(task: Fit | Sweep, record) -> bool:
     return True
 
 
-def _fitted(model, sources, task: Fit, run):
-    if model.searches:  # quick and deterministic: nothing to keep
-        key, options = jax.random.key(task.seed), {"max_steps": task.max_steps}
-        return fit(model, sources, key=key, hyper=task.strengths, **options)
-    path = os.path.join(task.output, "checkpoint.npz")
-    if os.path.exists(path):
-        _say(task, "Going on from the checkpoint of a run that was stopped.")
-    place = {"seed": task.seed, "path": path, "run": run, "options": _options(task)}
-    return fit_durably(model, sources, hyper=task.strengths, progress=not task.quiet, **place)
+def _checked(model, inputs, strengths):
+    """The inputs with checked sources: what is wrong is told before a folder is made."""
+    sources, _ = searched_sources(model, inputs.sources)
+    named_hyper(model, sources, strengths)
+    return inputs._replace(sources=sources)  # the matrices as they were read are let go
+
+
+def _stopped(task, where):
+    if os.path.exists(os.path.join(task.output, CHECKPOINT)):
+        return Interrupted(f"stopped {where}; the same command goes on from there.")
+    return Interrupted(f"stopped {where}, and its state could not be kept.")
 
 
 def _check_clusters(inputs, task):
@@ -115,23 +122,24 @@ def _check_clusters(inputs, task):
 
 
 def sweep_files(task: Sweep) -> int:
-    """``jaxshared sweep``: all settings, restart after restart, each kept when it is done."""
+    """``jaxshared sweep``: all settings and restarts, as one sweep that can be stopped."""
     record = run_record(task)
     model, points = sweep_points(task)
     if _is_done(task, record):
         return 0
-    inputs = read_inputs(task)
-    sources = as_sources(inputs.sources, aligned=model.aligned)
     fields = {field.name for field in dataclasses.fields(model)}
     varied = {name: value for name, value in points[0].items() if name not in fields}
-    named_hyper(model, sources, {**task.strengths, **varied})
+    inputs = _checked(model, read_inputs(task), {**task.strengths, **varied})
     with locked(task.output):
         if _is_done(task, record):  # by another process, meanwhile
             return 0
         begin_run(task.output, record, force=task.force)
-        _say(task, f"{len(points)} settings x {task.restarts} restarts: {inputs.summary()}")
-        rows = _swept(model, sources, points, task)
-        rows.sort(key=lambda row: [(isinstance(row[n], str), row[n]) for n in points[0]])
+        _say(task, f"{len(points)} settings x {task.restarts or 1} restarts: {inputs.summary()}")
+        grid = sweep(model, inputs.sources, points=points, **_options(task))
+        rows = grid.table()
+        if grid.interrupted:
+            ended = sum(row["status"] != Status.INTERRUPTED.name for row in rows)
+            raise _stopped(task, f"after {ended} of {len(rows)} fits")
         with draft_folder(task.output) as draft:
             write_csv(os.path.join(draft, "table.csv"), rows)
             with showing(task) as shown:
@@ -144,34 +152,6 @@ def sweep_files(task: Sweep) -> int:
     end_run(task.output)
     _say(task, f"{len(rows)} fits, in {os.path.join(task.output, 'table.csv')} and report.html")
     return 0 if shown.ok else 1
-
-
-def _swept(model, sources, points, task: Sweep):
-    """The rows of all restarts; those of a run that was stopped are taken as they were kept."""
-    options, rows = _options(task), []
-    for number, key in enumerate(restart_keys(jax.random.key(task.seed), options.pop("restarts"))):
-        path = os.path.join(task.output, f"restart_{number}.csv")
-        kept = _kept_rows(path, points, number)
-        if kept is None:
-            common = {"key": key, "hyper": task.strengths, "progress": not task.quiet, **options}
-            grid = sweep(model, sources, points=points, **common)
-            if grid.interrupted:  # what is whole is kept: the same command goes on from there
-                raise KeyboardInterrupt
-            write_csv(path, [{**row, "restart": number} for row in grid.table()])
-            kept = read_csv(path)
-        rows += kept
-    return rows
-
-
-def _kept_rows(path, points, number):
-    """The rows in a file of one restart, or None if they are not there or not whole."""
-    try:
-        rows = read_csv(path)
-    except (OSError, ValueError):
-        return None
-    same = [{name: str(row.get(name)) for name in points[0]} for row in rows]
-    asked = [{name: str(value) for name, value in point.items()} for point in points]
-    return rows if same == asked and all(row["restart"] == number for row in rows) else None
 
 
 def verify_files(task: Verify) -> int:
@@ -218,9 +198,11 @@ def retrieve(task: Retrieve) -> int:
     count = len(result.params.coefs)
     if not 0 <= task.source < count:
         raise ValueError(f"--source is {task.source} but the run has sources 0 to {count - 1}.")
-    queries = query_vectors(task.query, vocabulary, expand=not task.exact)
-    items = read_lines(task.items) if task.items else None
+    idf = read_idf(task.run, task.source)
+    queries = query_vectors(task.query, vocabulary, idf=idf, expand=not task.exact)
     size = len(result.params.coefs[task.source])
+    known = result.names.samples[task.source] if result.names is not None else None
+    items = read_lines(task.items) if task.items else read_items(task.run, task.source) or known
     if items is not None and len(items) != size:
         raise ValueError(
             f"{task.items} has {len(items)} lines but source {task.source} has {size} samples."
@@ -273,15 +255,23 @@ def _result(folder):
     return load(path)
 
 
-def _options(task: Solving):
-    solver = SOLVERS[task.solver]()
-    return {
-        "solver": solver,
+def _options(task: Fit | Sweep):
+    """What ``fit`` and ``sweep`` are asked with; the default solver is theirs to know."""
+    path = os.path.join(task.output, CHECKPOINT)
+    if os.path.exists(path):
+        _say(task, "Going on from the checkpoint of a run that was stopped.")
+    options = {
+        "key": jax.random.key(task.seed),
+        "hyper": task.strengths,
+        "solver": SOLVERS[task.solver](),
         "restarts": task.restarts,
         "max_steps": task.max_steps,
         "tol": task.tol,
         "init": task.init,
+        "progress": not task.quiet,
+        "checkpoint": path,
     }
+    return {name: value for name, value in options.items() if value is not None}
 
 
 def _say(task, text, end="\n"):

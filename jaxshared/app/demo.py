@@ -1,7 +1,10 @@
-"""``make demo``: what two sets of handwritten digits have in common, from fit to report.
+"""``make demo``: what two books have in common, from raw text to a report that can be checked.
 
-Source X holds the digits 0-6, source Y the digits 3-9, and no image is in both. Nobody tells the
-models which digits are common; the report shows that they find out.
+The books are halves of SciPy's manual (:func:`jaxshared.datasets.manual`): each has chapters of its own,
+and the pages of three chapters are dealt out to both by turns. Nobody tells the models which.
+
+Nothing here is chosen by the chapters: the ranks are those that ``js.sharing.mean_shares`` has by default,
+and the model is the one that ``js.sharing.find`` decides on at the first of them.
 """
 
 from __future__ import annotations
@@ -9,29 +12,29 @@ from __future__ import annotations
 import os
 import time
 import warnings
+from typing import Any
 
 import jax
 import numpy as np
 
 from jaxshared.app import plots, report
-from jaxshared.data.datasets import digits
-from jaxshared.fit import fit
-from jaxshared.models.jsnmf import JSNMF
-from jaxshared.models.nmf import NMF
-from jaxshared.models.rjsnmf import RJSNMF
-from jaxshared.solve import CHECK_EVERY
-from jaxshared.sweep import sweep
-from jaxshared.uses.clustering import cluster, common_categories
-from jaxshared.uses.factors import factors
+from jaxshared.data.manual import COMMON, Manual, manual
+from jaxshared.data.sparse import Sparse
+from jaxshared.uses.retrieval import retrieve
+from jaxshared.uses.sharing import MeanShares, mean_shares
 from jaxshared.verify import verify
 
 __all__ = ["run"]
 
-RANK = 7  # of each source, in every model: one component per digit
-SHARED = 4  # as many as there are common digits
-CLUSTERS = 7
-STRENGTH = 0.1
-STRENGTHS = (0.0, 0.01, 0.1, 1.0, 10.0, 100.0)
+QUERIES = ("fourier transform", "random sample", "sparse matrix", "bessel function")
+COMMON_PARTS = tuple(name.split(".")[0] for name in COMMON)
+
+LEAD = (
+    "Two books that share no page: book A has the pages of SciPy's manual on special functions, images and "
+    "optimisation, book B those on interpolation, spatial data, linear algebra, integration and clustering. "
+    "The pages on statistics, signals and sparse matrices were dealt out to both by turns. Nobody told the "
+    "model: it saw words and pages only. Does it find out which subjects the books have in common?"
+)
 
 
 class _Clock:
@@ -53,184 +56,138 @@ class _Clock:
         return out
 
 
-def run(output="demo", *, quick=False, quiet=False, seed=0):
-    """Fit, sweep, verify, cluster, and write ``report.html`` into the folder; returns its path.
+def run(output: str = "demo", *, quick: bool = False, quiet: bool = False, seed: int = 0) -> str:
+    """Read, fit, ask, verify, and write ``report.html`` into the folder; returns its path.
 
-    ``quick`` takes few samples, restarts and steps, for tests.
+    ``quick`` takes few pages, ranks and steps, for tests.
     """
     os.makedirs(output, exist_ok=True)
     clock, key = _Clock(quiet), jax.random.key(seed)
-    data = digits(limit=120 if quick else None)
-    options = {"key": key, "restarts": 2 if quick else 4, "max_steps": 20 if quick else 200}
-    shown = {**options, "progress": not quiet}
-    specific = (RANK - SHARED,) * 2
-    joint = {"JSNMF": JSNMF(SHARED, specific), "RJSNMF": RJSNMF(SHARED, specific)}
-
-    alone = [
-        clock(f"NMF({RANK}) of {name}", fit, NMF(RANK), x, **shown)
-        for name, x in zip(data.names, data.sources)
-    ]
-    hyper = {"JSNMF": None, "RJSNMF": {"coherence": STRENGTH}}
-    results = {
-        name: clock(f"{model}", fit, model, data.sources, hyper=hyper[name], **shown)
-        for name, model in joint.items()
-    }
-    grids = clock("Sweeps over K and strength", _sweeps, data.sources, options, quick)
-    models = (NMF(RANK), *joint.values())
-    few = [x[:, :40] for x in data.sources]  # an identity holds for 40 samples or for none
-    checks = clock(
-        "Verification", lambda: [verify(m, few[: m.num_sources], key=key) for m in models]
+    pages = clock("Reading SciPy's manual", manual, limit=12 if quick else None)
+    options: dict[str, Any] = {"ranks": (8,)} if quick else {}
+    options["max_steps"] = 30 if quick else 200
+    shares = clock("What is shared?", mean_shares, pages.sources, key=key, **options)
+    found = shares.found[0]
+    few = [Sparse.from_scipy(x[:200, :30], np.float32) for x in pages.sources]
+    checks = clock("Verification", lambda: [verify(found.model, few, key=key)])
+    first, *quality = report.fit_sections(
+        found.model,
+        found.result,
+        pages.sources,
+        vocabulary=pages.terms,
+        names=pages.names,
+        samples=pages.samples,
+        checks=checks,
     )
-    clusters = clock("Clusters", _clusters, joint["JSNMF"], results["JSNMF"], data, key)
-
-    sections = [
-        _images(joint, results),
-        _common(joint["JSNMF"], results["JSNMF"], clusters, data),
-        report.spectrum_section(
-            factors(joint["JSNMF"], results["JSNMF"], data.sources, names=data.names)
-        ),
-        report.cluster_section(data.labels, clusters["labels"], names=data.names),
-        _convergence(alone, results, data.names),
-        _curves(grids),
-        report.verify_section(checks),
-        _timings(clock),
-    ]
-    facts = _facts(data, joint, results, checks, clock)
+    answers = clock("Searching", _search, found, pages)
+    told = chapters(pages, shares)
+    sections = [_common(told, shares), first, answers, *quality, _timings(clock)]
+    facts = _facts(pages, shares, told, checks, clock)
     path = os.path.join(output, "report.html")
-    report.write(path, "What two sets of digits have in common", sections, lead=LEAD, facts=facts)
+    report.write(path, "What two books have in common", sections, lead=LEAD, facts=facts)
     if not quiet:
         _print(facts, path)
     return path
 
 
-LEAD = (
-    "Source X holds handwritten digits 0 to 6, source Y digits 3 to 9; no image is in both. They "
-    "have the same 64 pixels as features. Non-negative factorisation writes every image as a sum "
-    "of strokes; the joint models also decide which strokes both sources share and which belong "
-    "to one alone."
-)
+def chapters(pages: Manual, shares: MeanShares) -> list[dict[str, Any]]:
+    """Per book and chapter: how much of its pages is shared, on average and at both quartiles."""
+    rows = []
+    for book, labels, part in zip(pages.names, pages.labels, shares.shares):
+        for chapter in dict.fromkeys(labels):
+            own = part[np.array(labels) == chapter]
+            low, middle, high = np.quantile(own, [0.25, 0.5, 0.75])
+            rows.append(
+                dict(
+                    chapter=chapter,
+                    book=book,
+                    pages=len(own),
+                    mean=float(own.mean()),
+                    low=low,
+                    middle=middle,
+                    high=high,
+                    common=chapter in COMMON_PARTS,
+                )
+            )
+    return rows
 
 
-def _sweeps(sources, options, quick):
-    """K from nothing shared to everything shared, and strength, each in one compiled call."""
-    fewer = {**options, "restarts": 2, "max_steps": 20 if quick else 60}
-    ranks = range(0, RANK + 1, RANK if quick else 1)
-    points = [{"shared": k, "specific": (RANK - k,) * 2} for k in ranks]
-    strengths = STRENGTHS[::3] if quick else STRENGTHS
-    model = JSNMF(SHARED, (RANK - SHARED,) * 2)
-    robust = RJSNMF(SHARED, (RANK - SHARED,) * 2)
+def ordering(pages: Manual, shares: MeanShares) -> float:
+    """How often a page of a common chapter has a larger shared part than another (AUC, both books)."""
+    from sklearn.metrics import roc_auc_score  # slow to import
+
+    scores = [
+        roc_auc_score(np.isin(labels, COMMON_PARTS), part)
+        for labels, part in zip(pages.labels, shares.shares)
+    ]
+    return float(np.mean(scores))
+
+
+def _common(told, shares):
+    rows = sorted(told, key=lambda row: -row["mean"])
+    table = report.Grid(
+        ("chapter", "book", "in both books", "pages", "shared", "lower quarter", "upper quarter"),
+        tuple(
+            (
+                row["chapter"],
+                row["book"],
+                "yes" if row["common"] else "no",
+                row["pages"],
+                *(report.percent(row[name]) for name in ("mean", "low", "high")),
+            )
+            for row in rows
+        ),
+        "Mean over the pages of a chapter; a quarter of its pages is below or above the last two.",
+    )
+    named: dict[str, dict[str, float]] = {}
+    for row in rows:
+        kind = "in both books" if row["common"] else "in one book alone"
+        named.setdefault(kind, {})[f"{row['chapter']} ({row['book'][-1]})"] = row["mean"]
+    order = [f"{row['chapter']} ({row['book'][-1]})" for row in rows]
+    figure = plots.ranked(named, order, title="How much of its pages is shared")
+    sure = len(shares.found)
+    text = (
+        f"The part of each page that is made of shared components, each counted as far as it is sure "
+        f"to be shared: the mean of {sure} fit{'s' if sure > 1 else ''} of different rank. The chapters, "
+        f"which no fit has seen, are only used to draw this table. {_surprise(rows)}"
+    )
+    alt = "Shared part of the pages of each chapter"
+    return report.Section(
+        "Which subjects do both books have?", text, (report.Figure(figure, alt), table)
+    )
+
+
+def _surprise(rows):
+    """What the table shows against the chapters, in words: nothing is hidden."""
+    least = min(row["mean"] for row in rows if row["common"])
+    above = [row["chapter"] for row in rows if not row["common"] and row["mean"] >= least]
+    if above:
+        return f"Not as the chapters say: {', '.join(above)} stand among the common ones."
+    most = max((row for row in rows if not row["common"]), key=lambda row: row["mean"])
     return (
-        sweep(model, sources, points=points, **fewer),
-        sweep(robust, sources, coherence=strengths, **fewer),
+        f"All common chapters are above all others. The highest of the others is {most['chapter']}: search "
+        f"for it below to see the shared components that its pages show."
     )
 
 
-def _clusters(model, result, data, key):
-    parts = ("all", "shared", "specific")
-    labels = {
-        f"{part} coefficients": cluster(model, result.params, CLUSTERS, key=key, part=part)
-        for part in parts
-    }
-    found = common_categories(model, result.params, data.labels, CLUSTERS, key=key)
-    return {"labels": labels, "common": found}
-
-
-def _images(joint, results):
-    items = []
-    for name, model in joint.items():
-        bases = factors(model, results[name], names=("X", "Y")).bases
-        titles = {"shared": "shared", "X": "X alone (0-6)", "Y": "Y alone (3-9)"}
-        figure = plots.basis_images({titles[k]: b for k, b in bases.items()}, (8, 8), columns=4)
-        largest = max(float(np.max(bases["shared"].T @ bases[other])) for other in ("X", "Y"))
-        caption = f"{name}: largest cosine between a shared and a specific stroke {largest:.2f}."
-        items.append(report.Figure(figure, f"Basis images of {name}", caption))
-    text = (
-        "Every small image is one column of a basis. RJSNMF keeps the bases apart, so that a "
-        "stroke that both sources need stands once among the shared ones, not three times."
-    )
-    return report.Section("Shared and specific strokes", text, tuple(items))
-
-
-def shared_shares(model, params, data):
-    """Per source: the share of each digit's energy that is drawn with shared strokes."""
-    out = []
-    for i, truth in enumerate(data.labels):
-        coef, own = np.asarray(params.coefs[i]), np.asarray(params.bases[1 + i])
-        parts = [params.bases[0] @ coef[:, :SHARED].T, own @ coef[:, SHARED:].T]
-        shared, specific = (np.sum(np.square(part), axis=0) for part in parts)
-        share = shared / np.maximum(shared + specific, np.finfo(np.float32).tiny)
-        out.append({int(digit): float(share[truth == digit].mean()) for digit in np.unique(truth)})
-    return out
-
-
-def _common(model, result, clusters, data):
-    shares = shared_shares(model, result.params, data)
-    named = {n: {str(k): v for k, v in s.items()} for n, s in zip(data.names, shares)}
-    order = {str(digit): np.nan for digit in range(10)}
-    named = {name: {**order, **own} for name, own in named.items()}
-    first = plots.bars(named, title="Drawn with shared strokes", ylabel="share of energy")
-    ratios = {name: each.ratios for name, each in zip(data.names, clusters["common"])}
-    items = (
-        report.Figure(
-            first,
-            "Share of every digit that shared strokes draw",
-            "Digits 3 to 6 are in both sources. A digit of one source alone can still be made of "
-            "common strokes: the 1 is a vertical line, which 4, 7 and 9 have too.",
-        ),
-        report.Figure(
-            plots.category_ratios(ratios),
-            "Ratio of purities by digit and source",
-            "Above 1 the clusters of a digit are purer on shared than on specific coefficients. "
-            "With so few components this way is the coarser of the two.",
-        ),
-    )
-    text = (
-        "Nobody told the model which digits both sources have. Two ways to ask it: how much of a "
-        "digit is drawn with shared strokes, and on which coefficients its clusters are purer."
-    )
-    return report.Section("Which digits are common?", text, items)
-
-
-def _convergence(alone, results, names):
-    histories = {f"NMF of {name}": np.asarray(r.history) for name, r in zip(names, alone)}
-    histories.update({name: np.asarray(result.history) for name, result in results.items()})
-    figure = plots.convergence(histories, every=CHECK_EVERY)
-    text = (
-        "The best of four restarts each. Objectives are relative to the squared norm of the data."
-    )
-    alt = "Objective against steps for four fits"
-    return report.Section("Convergence", text, (report.Figure(figure, alt),))
-
-
-def _curves(grids):
-    by_rank, by_strength = grids
-    ranks = [setting["shared"] for setting in by_rank.settings]
-    first = plots.curves(
-        ranks,
-        {"objective": by_rank.objective},
-        title=f"K shared of {RANK} components",
-        xlabel="shared rank K",
-        ylabel="objective",
-    )
-    strengths = [setting["coherence"] for setting in by_strength.settings]
-    second = plots.curves(
-        strengths,
-        {"objective": by_strength.objective},
-        title="Strength of RJSNMF",
-        xlabel="coherence",
-        ylabel="objective",
-        logx=True,
-    )
-    text = (
-        f"{len(by_rank)} fits over K and {len(by_strength)} over the strength, two compiled calls. "
-        "Bands are one standard deviation over restarts. Where the first curve is flat, sharing "
-        "costs nothing: the sources have that much in common."
-    )
-    items = (
-        report.Figure(first, "Objective against shared rank"),
-        report.Figure(second, "Objective against coherence"),
-    )
-    return report.Section("How much to share, how strongly", text, items)
+def _search(found, pages):
+    """Pages of either book for a few questions, by the coefficients on the fitted bases."""
+    place = {term: number for number, term in enumerate(pages.terms)}
+    rows = []
+    for query in QUERIES:
+        vector = np.zeros((len(place), 1), np.float32)
+        for word in query.split():
+            if word in place:
+                vector[place[word]] = 1
+        if not vector.any():
+            continue
+        for book, name in enumerate(pages.names):
+            hits = retrieve(found.model, found.result.params, vector, source=book, top=3)
+            titles = [pages.samples[book][item] for item in np.asarray(hits.items)[0]]
+            rows.append((query, name, ", ".join(titles)))
+    table = report.Grid(("question", "book", "best pages"), tuple(rows))
+    text = "Words are projected on the bases of each book; pages with the nearest coefficients come first."
+    return report.Section("Asking both books", text, (table,))
 
 
 def _timings(clock):
@@ -240,17 +197,22 @@ def _timings(clock):
     )
 
 
-def _facts(data, joint, results, checks, clock):
-    shares = shared_shares(joint["JSNMF"], results["JSNMF"].params, data)
-    both = [v for own in shares for digit, v in own.items() if 3 <= digit <= 6]
-    single = [v for own in shares for digit, v in own.items() if not 3 <= digit <= 6]
+def _facts(pages, shares, told, checks, clock):
+    ranks = shares.found[0].model.ranks
+    both = np.mean([row["mean"] for row in told if row["common"]])
+    alone = np.mean([row["mean"] for row in told if not row["common"]])
     total = sum(len(check.checks) for check in checks)
     right = sum(each.ok for check in checks for each in check.checks)
     return (
-        ("samples", " + ".join(str(x.shape[1]) for x in data.sources)),
-        ("explained by JSNMF", f"{1 - float(results['JSNMF'].objective) / 2:.1%}"),
-        ("drawn with shared strokes: digits of both sources", f"{np.mean(both):.0%}"),
-        ("digits of one source alone", f"{np.mean(single):.0%}"),
+        ("pages", " + ".join(str(x.shape[1]) for x in pages.sources)),
+        ("words", pages.sources[0].shape[0]),
+        (
+            "components",
+            ", ".join(f"{r} {n}" for n, r in zip(("shared", *pages.names), ranks)),
+        ),
+        ("shared part of common chapters", report.percent(both)),
+        ("of chapters of one book", report.percent(alone)),
+        ("common page above own page", report.percent(ordering(pages, shares))),
         ("checks of updates that hold", f"{right} of {total}"),
         ("time", f"{sum(seconds for _, seconds in clock.parts):.0f} s"),
     )

@@ -2,25 +2,38 @@
 
 from __future__ import annotations
 
-import importlib
+import dataclasses
 import itertools
 import os
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy  # its parts are loaded when they are used
 
 from jaxshared.app.settings import Fit, Sweep, Verify
+from jaxshared.boolean import JSBMF
+from jaxshared.data.corpora import count_corpora, is_text_folder, read_corpora
 from jaxshared.data.files import read_lines, read_source
+from jaxshared.data.names import Names, by_place, counted
 from jaxshared.data.sources import as_sources
 from jaxshared.data.sparse import Sparse
-from jaxshared.data.text import align
+from jaxshared.data.text import align, from_corpora, tfidf
+from jaxshared.models.colnmf import ColNMF
+from jaxshared.models.concatnmf import ConcatNMF
+from jaxshared.models.inmf import INMF
+from jaxshared.models.jsnmf import JSNMF
+from jaxshared.models.multinmf import MultiNMF
+from jaxshared.models.nmf import NMF
+from jaxshared.models.rghctc import RGHCTC
+from jaxshared.models.rjsnmf import RJSNMF
+from jaxshared.models.shared import SharedNMF
 
 __all__ = [
     "MODELS",
     "Inputs",
     "build_model",
-    "model_class",
+    "check_same_samples",
+    "is_text",
     "read_inputs",
     "small_models",
     "sweep_points",
@@ -28,19 +41,23 @@ __all__ = [
 
 Task = Fit | Sweep | Verify
 
-#: Names of the command line: where the class lives, and which ranks it takes.
-MODELS = {
-    "nmf": ("jaxshared.models.nmf", "NMF", "rank"),
-    "jsnmf": ("jaxshared.models.jsnmf", "JSNMF", "shared"),
-    "rjsnmf": ("jaxshared.models.rjsnmf", "RJSNMF", "shared"),
-    "sharednmf": ("jaxshared.models.shared", "SharedNMF", "sharing"),
-    "inmf": ("jaxshared.models.inmf", "INMF", "rank"),
-    "multinmf": ("jaxshared.models.multinmf", "MultiNMF", "rank"),
-    "colnmf": ("jaxshared.models.colnmf", "ColNMF", "rank"),
-    "concatnmf": ("jaxshared.models.concatnmf", "ConcatNMF", "rank"),
-    "rghctc": ("jaxshared.models.rghctc", "RGHCTC", "rank"),
-    "jsbmf": ("jaxshared.boolean.model", "JSBMF", "shared"),
+#: Every model by its name on the command line.
+MODELS: dict[str, Any] = {
+    cls.__name__.lower(): cls
+    for cls in (
+        *(NMF, JSNMF, RJSNMF, SharedNMF, INMF, MultiNMF, ColNMF, ConcatNMF, RGHCTC),
+        JSBMF,
+    )
 }
+
+
+def ranks_asked(cls):
+    """What says the ranks of a model, its first field: "rank", "shared" (with specific) or "sharing".
+
+    >>> [ranks_asked(MODELS[name]) for name in ("nmf", "jsbmf", "sharednmf")]
+    ['rank', 'shared', 'sharing']
+    """
+    return next(field.name for field in dataclasses.fields(cls) if not field.kw_only)
 
 
 class Inputs(NamedTuple):
@@ -51,6 +68,13 @@ class Inputs(NamedTuple):
     vocabulary: tuple | None
     labels: tuple | None
     samples: tuple | None = None
+    idf: tuple | None = None
+    titles: tuple | None = None
+
+    def all_names(self):
+        """The names that go with the result."""
+        count = len(self.names)
+        return Names(self.names, (self.vocabulary,) * count, self.samples or (None,) * count)
 
     def summary(self):
         """One line: names, shapes, density."""
@@ -63,16 +87,11 @@ def _describe(x):
     return f"{size}, {x.nnz} non-zeros" if sparse else size
 
 
-def model_class(name):
-    """The class of a model by its name on the command line."""
-    module, cls, _ = MODELS[name]
-    return getattr(importlib.import_module(module), cls)
-
-
 def build_model(task: Task):
     """The model that the settings describe."""
     name = _model_name(task)
-    cls, kind = model_class(name), MODELS[name][2]
+    cls = MODELS[name]
+    kind = ranks_asked(cls)
     if kind == "rank":
         return cls(_one(_need(task.rank, f"--model {name} needs --rank R"), "--rank"))
     if kind == "sharing":
@@ -86,7 +105,17 @@ def build_model(task: Task):
 def _model_name(task):
     if task.model != "auto":
         return task.model
-    return "nmf" if len(task.sources) == 1 else "jsnmf"
+    return "nmf" if _num_sources(task) == 1 else "jsnmf"
+
+
+def is_text(task: Task) -> bool:
+    """Whether the sources are documents: a column of them is named, or a folder of .txt files."""
+    return bool(task.text) or any(is_text_folder(path) for path in task.sources)
+
+
+def _num_sources(task):
+    """One per file or folder, or one per outlet."""
+    return count_corpora(task.sources, task.outlet) if is_text(task) else len(task.sources)
 
 
 def _need(value, advice):
@@ -102,12 +131,11 @@ def _one(values, name):
 
 
 def _specific(task, values):
-    count = max(len(task.sources), 2)
+    given = _num_sources(task)
+    count = max(given, 2)
     values = values * count if len(values) == 1 else values
-    if task.sources and len(values) != len(task.sources):
-        raise ValueError(
-            f"--specific has {len(values)} ranks for {len(task.sources)} files: one each, or one."
-        )
+    if task.sources and len(values) != given:
+        raise ValueError(f"--specific has {len(values)} ranks for {given} files: one each, or one.")
     return tuple(values)
 
 
@@ -124,9 +152,7 @@ def sweep_points(task: Sweep):
     """The model and the settings of a sweep: the product of all axes, or K at a fixed total."""
     axes = dict(task.vary)
     name = _model_name(task)
-    kind = MODELS[name][2]
-    if name == "jsbmf":
-        raise ValueError("a sweep needs a model with real factors: use js.boolean.select_ranks.")
+    kind = ranks_asked(MODELS[name])
     if kind == "rank":
         axes = {"rank": _need(task.rank, f"--model {name} needs --rank, as in 2:10:2"), **axes}
     elif kind == "shared":
@@ -138,14 +164,14 @@ def sweep_points(task: Sweep):
     if kind != "shared":
         if kind == "sharing":
             return build_model(task), points
-        return model_class(name)(max(axes["rank"])), points
-    count = len(task.sources)
+        return MODELS[name](max(axes["rank"])), points
+    count = _num_sources(task)
     if task.total is not None:
         if max(axes["shared"]) > task.total:
             raise ValueError(f"--shared goes beyond --total {task.total}.")
         points = [{**p, "specific": (task.total - p["shared"],) * count} for p in points]
     specific = (1,) * count if task.total else _specific(task, _need(task.specific, SPECIFIC))
-    return model_class(name)(max(axes["shared"]) or 1, specific), points
+    return MODELS[name](max(axes["shared"]) or 1, specific), points
 
 
 SPECIFIC = "a sweep over --shared needs --specific R,R, or --total R to keep shared + specific"
@@ -155,6 +181,8 @@ def read_inputs(task: Task) -> Inputs:
     """Sources, names, vocabulary and labels; wrong files give one line that names the file."""
     if not task.sources:
         raise ValueError("no files: name one per source.")
+    if is_text(task):
+        return _read_texts(task)
     how = {"transpose": task.transpose, "header": task.header, "index": task.index}
     tables = [read_source(path, **how) for path in task.sources]
     names = tuple(task.names or _stems(task.sources))
@@ -173,25 +201,61 @@ def read_inputs(task: Task) -> Inputs:
             )
     _check(matrices, task)
     if _aligned(task) == "samples":
-        _check_same_samples(tables, task.sources)
+        check_same_samples(tables, task.sources)
     samples = tuple(table.samples for table in tables)
-    return Inputs(tuple(matrices), names, terms, _labels(matrices, task), samples)
+    inputs = Inputs(tuple(matrices), names, terms, _labels(matrices, task), samples)
+    if not task.tfidf:
+        return inputs
+    weighted, idf = zip(*(tfidf(matrix) for matrix in inputs.sources))
+    return inputs._replace(sources=weighted, idf=idf)
+
+
+def _read_texts(task):
+    """Documents of folders and tables as weighted or counted terms over one vocabulary."""
+    if _aligned(task) != "features":
+        raise ValueError(f"--model {task.model} is for views of the same samples, not for texts.")
+    columns = {"text": task.text, "outlet": task.outlet, "title": task.title}
+    corpora = read_corpora(task.sources, **columns)
+    words = task.stop_words
+    words = words if words in (None, "english") else list(read_lines(words))
+    made = from_corpora(
+        corpora,
+        vectorizer_options={"stop_words": words},
+        min_items=task.min_documents,
+        how=task.align,
+        weighting="tfidf" if task.tfidf else "counts",
+    )
+    names = tuple(task.names or made.names)
+    if len(set(names)) < len(names) or len(names) != len(made.names):
+        raise ValueError(
+            f"the sources are called {', '.join(names)}: give {len(made.names)} different --names."
+        )
+    idf = made.idf if task.tfidf else None
+    terms = tuple(made.vocabulary.tolist())
+    return Inputs(
+        made.sources, names, terms, _labels(made.sources, task), made.ids, idf, made.titles
+    )
 
 
 def _over_one_vocabulary(tables, task):
     """Rows that carry names are brought into one order; others are taken as they come."""
-    rows = [table.features for table in tables]
     matrices = [table.values for table in tables]
-    if _aligned(task) != "features" or None in rows or all(own == rows[0] for own in rows):
-        return matrices, rows[0] if _aligned(task) == "features" else None
+    if _aligned(task) != "features":
+        return matrices, None
+    rows = counted(tables, "features")
+    if None in rows:
+        return matrices, by_place(tables, rows, task.sources, "features")[0].features
+    if all(own == rows[0] for own in rows):
+        return matrices, rows[0]
     sources, terms = align(matrices, rows, how=task.align)
     dense = not any(scipy.sparse.issparse(matrix) for matrix in matrices)
     return [x.toarray() if dense else x for x in sources], tuple(terms.tolist())
 
 
-def _check_same_samples(tables, paths):
+def check_same_samples(tables, paths):
     """Views of the same samples: where the files name them, they name the same in one order."""
-    known = [(path, table.samples) for path, table in zip(paths, tables) if table.samples]
+    samples = zip(paths, counted(tables, "samples"))
+    known = [(path, own) for path, own in samples if own is not None]
     for path, own in known[1:]:
         first, theirs = known[0]
         if own != theirs and len(own) == len(theirs):
@@ -203,7 +267,7 @@ def _check_same_samples(tables, paths):
 
 
 def _aligned(task):
-    return model_class(_model_name(task)).aligned
+    return MODELS[_model_name(task)].aligned
 
 
 def _check(matrices, task):
@@ -220,8 +284,8 @@ def _check(matrices, task):
                 + _hint(matrix.shape[1 - axis] == first[1 - axis])
             )
         values = matrix.data if scipy.sparse.issparse(matrix) else matrix
-        low = values.min() if values.size else 0
-        if not low >= 0 or not np.isfinite(values.max() if values.size else 0):
+        low, high = (values.min(), values.max()) if values.size else (0, 0)
+        if not low >= 0 or not high <= np.finfo(np.float32).max:
             try:
                 as_sources((matrix,))
             except ValueError as error:
@@ -265,6 +329,6 @@ def small_models(only=None):
         "concatnmf": ((3,), views),
         "rghctc": ((3,), views),
     }
-    if only == "jsbmf":
-        raise ValueError("Boolean factors have no gradient to verify; choose another --model.")
-    return [(model_class(n)(*ranks), x) for n, (ranks, x) in cases.items() if only in (None, n)]
+    if only is not None and MODELS[only].searches:
+        raise ValueError(f"{only} has no gradient to verify; choose another --model.")
+    return [(MODELS[n](*ranks), x) for n, (ranks, x) in cases.items() if only in (None, n)]

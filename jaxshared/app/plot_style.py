@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import warnings
+from typing import Any
 
 __all__ = [
     "COLOURS",
@@ -100,7 +101,7 @@ def plain_ticks(axis):
     axis.set_minor_formatter("")
 
 
-def to_svg(figure):
+def to_svg(figure: Any) -> str:
     """The figure as SVG text without background; axes and text take the colour of the page.
 
     >>> from jaxshared.app.plots import convergence

@@ -9,6 +9,8 @@ is imported when the first plot is made (``pip install jaxshared[report]``).
 from __future__ import annotations
 
 import itertools
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -22,6 +24,8 @@ from jaxshared.app.plot_style import (
     style_context,
     to_svg,
 )
+from jaxshared.app.plot_trust import selection, stability
+from jaxshared.typing import ArrayLike
 
 __all__ = [
     "bars",
@@ -34,15 +38,18 @@ __all__ = [
     "precision_at",
     "precision_recall",
     "rank_choice",
+    "ranked",
+    "selection",
     "sharing_spectrum",
     "singular_values",
+    "stability",
     "strength_choice",
     "to_svg",
     "top_terms",
 ]
 
 
-def convergence(histories, *, title="Convergence", every=1):
+def convergence(histories: Mapping[str, Any], *, title: str = "Convergence", every: int = 1) -> Any:
     """Objective against steps; ``histories`` maps a name to one history or one per restart.
 
     ``every`` is the number of steps between two entries of a history.
@@ -54,6 +61,7 @@ def convergence(histories, *, title="Convergence", every=1):
                 each = each[np.isfinite(each)]
                 axes.plot(every * np.arange(len(each)), each, label=name, **style)
                 name = None
+        axes.xaxis.get_major_locator().set_params(integer=True)
         low, high = axes.get_ylim()
         if low > 0 and high < 3 * low:  # a log scale would repeat one number along the axis
             axes.ticklabel_format(axis="y", useOffset=False)
@@ -67,7 +75,16 @@ def convergence(histories, *, title="Convergence", every=1):
     return figure
 
 
-def curves(x, values, *, title="", xlabel="", ylabel="", logx=False, marks=()):
+def curves(
+    x: ArrayLike,
+    values: Any,
+    *,
+    title: str = "",
+    xlabel: str = "",
+    ylabel: str = "",
+    logx: bool = False,
+    marks: Sequence[tuple[float, str]] = (),
+) -> Any:
     """Lines with their spread; ``values`` maps a name to (points,) or (points, repeats).
 
     The line is the mean over repeats, the band one standard deviation either side. ``marks`` are
@@ -94,7 +111,9 @@ def curves(x, values, *, title="", xlabel="", ylabel="", logx=False, marks=()):
     return figure
 
 
-def precision_recall(scores, *, title="11-point interpolated precision and recall"):
+def precision_recall(
+    scores: Any, *, title: str = "11-point interpolated precision and recall"
+) -> np.ndarray:
     """One curve per name; ``scores`` maps a name to ``RetrievalScores``."""
     with one_axes(title, "recall", "precision", size=(5.4, 4.2)) as (figure, axes):
         for number, (name, score) in enumerate(scores.items()):
@@ -104,7 +123,7 @@ def precision_recall(scores, *, title="11-point interpolated precision and recal
     return figure
 
 
-def precision_at(scores, *, title="Precision among the top N"):
+def precision_at(scores: Any, *, title: str = "Precision among the top N") -> np.ndarray:
     """P@N and, in the legend, MAP; ``scores`` maps a name to ``RetrievalScores``."""
     with one_axes(title, "N", "precision at N", size=(5.4, 4.2)) as (figure, axes):
         for number, (name, score) in enumerate(scores.items()):
@@ -118,7 +137,12 @@ def precision_at(scores, *, title="Precision among the top N"):
     return figure
 
 
-def rank_choice(choices, *, title="Rate of change of the error", threshold=0.01):
+def rank_choice(
+    choices: Mapping[str, Any],
+    *,
+    title: str = "Rate of change of the error",
+    threshold: float = 0.01,
+) -> Any:
     """Delta_k against the rank, with the threshold; ``choices`` maps a name to ``RankChoice``."""
     with one_axes(title, "rank", "relative fall of the error") as (figure, axes):
         for number, (name, choice) in enumerate(choices.items()):
@@ -142,7 +166,7 @@ def rank_choice(choices, *, title="Rate of change of the error", threshold=0.01)
     return figure
 
 
-def singular_values(choice, *, title="Singular values of X^T Y"):
+def singular_values(choice: Any, *, title: str = "Singular values of X^T Y") -> Any:
     """Singular values relative to the largest, with the tolerance of a ``NumericalRank``."""
     with one_axes(title, "number", "relative to the largest") as (figure, axes):
         values = np.asarray(choice.singular_values)
@@ -156,7 +180,7 @@ def singular_values(choice, *, title="Singular values of X^T Y"):
     return figure
 
 
-def strength_choice(choice, *, title="Objective against strength"):
+def strength_choice(choice: Any, *, title: str = "Objective against strength") -> Any:
     """Objective, error and penalty of a ``StrengthChoice``, with the value it chose."""
     base = choice.errors[0]
     # the rise is what matters, and it is small beside the error itself
@@ -170,7 +194,9 @@ def strength_choice(choice, *, title="Objective against strength"):
     return curves(choice.strengths, parts, title=title, logx=True, marks=marks, **axes)
 
 
-def bars(values, *, title="", ylabel="", spread=None, rotate=0):
+def bars(
+    values: Any, *, title: str = "", ylabel: str = "", spread: Any = None, rotate: int = 0
+) -> Any:
     """Grouped bars; ``values`` maps a series to {category: value}, ``spread`` likewise."""
     names = list(dict.fromkeys(itertools.chain(*values.values())))
     width = 0.8 / len(values)
@@ -199,7 +225,30 @@ def bars(values, *, title="", ylabel="", spread=None, rotate=0):
     return figure
 
 
-def category_ratios(ratios, *, title="Purity on shared over specific coefficients"):
+def ranked(
+    values: Mapping[str, Mapping[str, float]],
+    order: Sequence[str],
+    *,
+    title: str = "",
+    xlabel: str = "",
+) -> Any:
+    """Horizontal bars in the given order; ``values`` maps a kind, which has a colour, to {name: part}."""
+    size = (5.2, 1.0 + 0.27 * len(order))
+    with one_axes(title, xlabel, "", size=size) as (figure, axes):
+        for number, (kind, own) in enumerate(values.items()):
+            rows = [order.index(name) for name in own]
+            axes.barh(rows, list(own.values()), 0.72, label=kind, **bar_style(number))
+        axes.set_yticks(range(len(order)), order)
+        axes.invert_yaxis()
+        axes.grid(axis="y", visible=False)
+        axes.xaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
+        axes.legend(loc="lower right")
+    return figure
+
+
+def category_ratios(
+    ratios: Mapping[str, Any], *, title: str = "Purity on shared over specific coefficients"
+) -> Any:
     """Ratio of purities per category around 1; ``ratios`` maps a source to ``CategoryScores``."""
     names = list(dict.fromkeys(str(c) for r in ratios.values() for c in r.categories))
     height = 0.8 / len(ratios)
@@ -234,7 +283,7 @@ def category_ratios(ratios, *, title="Purity on shared over specific coefficient
     return figure
 
 
-def basis_images(bases, shape, *, columns=6):
+def basis_images(bases: Any, shape: tuple[int, int], *, columns: int = 6) -> Any:
     """Basis columns as small images, one group per basis side by side.
 
     ``bases`` maps a name to (features, rank), as in ``js.factors(...).bases``; ``shape`` is that of
@@ -260,7 +309,9 @@ def basis_images(bases, shape, *, columns=6):
     return figure
 
 
-def sharing_spectrum(factors, *, title="Share of each source that its components explain"):
+def sharing_spectrum(
+    factors: Any, *, title: str = "Share of each source that its components explain"
+) -> Any:
     """Energy by component, largest first, shared ones hatched apart; takes ``js.factors(...)``.
 
     One panel per source; the title of each says how much all shared and all specific ones explain.
@@ -290,7 +341,7 @@ def sharing_spectrum(factors, *, title="Share of each source that its components
     return figure
 
 
-def coherence(factors, *, title="Cosines between basis columns"):
+def coherence(factors: Any, *, title: str = "Cosines between basis columns") -> Any:
     """Heat map of ``js.factors(...).coherence``, with lines between the bases."""
     sizes = [basis.shape[1] for basis in factors.bases.values()]
     ends = np.cumsum(sizes)
@@ -307,7 +358,7 @@ def coherence(factors, *, title="Cosines between basis columns"):
     return figure
 
 
-def top_terms(factors, *, top=6, columns=3):
+def top_terms(factors: Any, *, top: int = 6, columns: int = 3) -> Any:
     """The heaviest terms of every component as small bar charts; takes ``js.factors(...)``."""
     count, rows = len(factors.labels), -(-len(factors.labels) // columns)
     with style_context() as Figure:
@@ -325,7 +376,7 @@ def top_terms(factors, *, top=6, columns=3):
     return figure
 
 
-def cluster_table(truth, labels, *, title="Clusters and categories"):
+def cluster_table(truth: ArrayLike, labels: Any, *, title: str = "Clusters and categories") -> Any:
     """How many samples of each category fell into each cluster; shading is the share of a row."""
     categories, rows = np.unique(np.asarray(truth), return_inverse=True)
     clusters, columns = np.unique(np.asarray(labels), return_inverse=True)

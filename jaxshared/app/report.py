@@ -10,18 +10,30 @@ or not at all. Needs ``pip install 'jaxshared[report]'``.
 
 from __future__ import annotations
 
-import importlib.metadata
+import dataclasses
 import importlib.util
-from typing import NamedTuple
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 
 from jaxshared.app import plots
+from jaxshared.app.topics import topics
 from jaxshared.atomic import write_text
+from jaxshared.base import Model
+from jaxshared.data.sources import as_sources
+from jaxshared.data.sparse import Sparse
 from jaxshared.metrics import clustering_scores
+from jaxshared.models.shared import SharedBasis
 from jaxshared.solve import CHECK_EVERY
 from jaxshared.sweep import Sweep
+from jaxshared.typing import ArrayLike, Path, Sources
+from jaxshared.uses.factors import Factors
 from jaxshared.uses.factors import factors as find_factors
+from jaxshared.uses.sharing import evidence
+from jaxshared.version import __version__
 
 __all__ = [
     "Figure",
@@ -39,6 +51,7 @@ __all__ = [
 # More components than this are left to the table of components, which scrolls.
 MANY = 48
 NUMBERS = (int, float, np.number)
+NUMBER = re.compile(r"-?[\d.]+(e[+-]?\d+)?( [%s])?")
 
 
 class Figure(NamedTuple):
@@ -49,12 +62,12 @@ class Figure(NamedTuple):
     caption: str = ""
 
     @property
-    def kind(self):
+    def kind(self) -> str:
         """For the template."""
         return "figure"
 
     @property
-    def svg(self):
+    def svg(self) -> str:
         """The drawing, named for screen readers."""
         text = plots.to_svg(self.figure)
         return text.replace("<svg ", f'<svg role="img" aria-label="{_attribute(self.alt)}" ', 1)
@@ -68,20 +81,23 @@ class Grid(NamedTuple):
     caption: str = ""
 
     @property
-    def kind(self):
+    def kind(self) -> str:
         """For the template."""
         return "grid"
 
     @property
-    def cells(self):
-        """Rows of (text, whether it is a number)."""
-        return [[(_text(v), isinstance(v, NUMBERS)) for v in row] for row in self.rows]
+    def cells(self) -> list[Any]:
+        """Rows of (text, whether it is a number); numbers of one column have the same decimals."""
+        texts = [_column(column) for column in zip(*self.rows)]
+        return [
+            list(zip(row, map(_is_number, values))) for row, values in zip(zip(*texts), self.rows)
+        ]
 
     @property
-    def heads(self):
+    def heads(self) -> list[Any]:
         """Columns as (name, whether it is one of numbers)."""
         first = self.rows[0] if self.rows else [""] * len(self.columns)
-        return [(name, isinstance(v, NUMBERS)) for name, v in zip(self.columns, first)]
+        return [(name, _is_number(value)) for name, value in zip(self.columns, first)]
 
 
 class Section(NamedTuple):
@@ -92,12 +108,18 @@ class Section(NamedTuple):
     items: tuple = ()
 
 
-def available():
+def available() -> bool:
     """Whether the packages that reports need are installed."""
     return all(importlib.util.find_spec(name) for name in ("matplotlib", "jinja2"))
 
 
-def render(title, sections, *, lead="", facts=()):
+def render(
+    title: str,
+    sections: Sequence[Section],
+    *,
+    lead: str = "",
+    facts: Sequence[tuple[str, Any]] = (),
+) -> str:
     """The page as text. ``lead`` is its first paragraph, ``facts`` (name, value) pairs beside it.
 
     >>> page = render("Empty", [Section("Nothing", "No figures.")])
@@ -111,11 +133,12 @@ def render(title, sections, *, lead="", facts=()):
     loader = jinja2.PackageLoader("jaxshared.app", "templates")
     environment = jinja2.Environment(loader=loader, autoescape=True, trim_blocks=True)
     page = environment.get_template("report.html").render(
+        percent=percent,
         title=title,
         lead=lead,
         facts=[(name, _text(value)) for name, value in facts],
         sections=sections,
-        version=importlib.metadata.version("jaxshared"),
+        version=__version__,
     )
     # names of namespaces that matplotlib writes; no browser needs them inside HTML
     for name in (
@@ -126,66 +149,139 @@ def render(title, sections, *, lead="", facts=()):
     return page
 
 
-def write(path, title, sections, *, lead="", facts=()):
+def write(
+    path: Path,
+    title: str,
+    sections: Sequence[Section],
+    *,
+    lead: str = "",
+    facts: Sequence[tuple[str, Any]] = (),
+) -> Any:
     """:func:`render` into a file, whole or not at all; returns the path."""
     return write_text(path, render(title, sections, lead=lead, facts=facts))
 
 
-def fit_sections(model, result, sources=None, *, vocabulary=None, names=None, top=8):
-    """How a fit went, what it found, how much of each source that explains."""
+def fit_sections(
+    model: Model,
+    result: Any,
+    sources: Sources | None = None,
+    *,
+    vocabulary: Any = None,
+    names: Sequence[str] | None = None,
+    samples: Sequence[Any] | None = None,
+    image: tuple[int, int] | None = None,
+    stability: ArrayLike | None = None,
+    checks: Iterable[Any] = (),
+    top: int = 8,
+) -> list[Section]:
+    """What a fit found, then how good it is: components with a map, and the quality of the fit.
+
+    ``samples``: names of the samples, per source (else those of the result). ``image``: the shape of
+    pictures whose pixels are the features. ``stability``: that of :func:`jaxshared.consensus`; ``checks``:
+    reports of :func:`jaxshared.verify`.
+    """
     found = find_factors(model, result, sources, vocabulary=vocabulary, names=names, top=top)
-    went = Section(
-        "How the fit went",
-        f"{model} stopped after {int(result.num_steps)} steps ({result.status.name}) at objective "
-        f"{float(result.objective):.6g}; KKT residual {float(result.violation):.1e}, which is zero "
-        f"at a stationary point.",
-        (
-            Figure(
-                plots.convergence({"objective": np.asarray(result.history)}, every=CHECK_EVERY),
-                "Objective against steps",
-            ),
-        ),
-    )
-    sections = [went]
-    few = len(found.labels) <= MANY
-    if sources is not None and few:
-        sections.append(spectrum_section(found))
-    sections.append(component_section(found, vocabulary is not None))
-    if few and len(found.bases) > 1 and len({len(b) for b in found.bases.values()}) == 1:
+    if samples is not None:
+        called = tuple(None if own is None else tuple(map(str, own)) for own in samples)
+        found = dataclasses.replace(found, names=dataclasses.replace(found.names, samples=called))
+    checked = None if sources is None else _checked(model, sources)
+    sure = _sure(model, result, checked)
+    options = {"sources": checked, "image": image, "sure": sure, "stability": stability}
+    shown = topics(found, top=top, **options)
+    sections = [Section("Components", _how_many(found, shown), (shown,))]
+    sections.append(fit_section(model, result, found))
+    sections.append(component_section(found))
+    if len(found.labels) <= MANY and len(found.bases) > 1 and shown.likeness is not None:
         sections.append(coherence_section(found))
+    if checks := tuple(checks):
+        sections.append(verify_section(checks))
     return sections
 
 
-def spectrum_section(found):
-    """Energy by component for ``js.factors(...)``."""
+def _checked(model, sources):
+    return as_sources(sources, aligned=model.aligned, num_sources=model.num_sources)
+
+
+def _sure(model, result, sources):
+    """How sure each component is to be shared, where that can be asked."""
+    shared = isinstance(model, SharedBasis) and len(model.sharing) > 1 and sources is not None
+    plain = shared and all(isinstance(x, Sparse | jax.Array) for x in sources)
+    return evidence(model, result, sources).sure if plain else None
+
+
+def _how_many(found, shown):
+    """The first sentence under the components: how many, and what they explain."""
+    count = {name: sum(card.group == name for card in shown.cards) for name in shown.groups}
+    text = ", ".join(f"{number} {name}" for name, number in count.items())
+    explained = np.nansum(found.energy, axis=0)
+    if np.isnan(found.energy).all():
+        return f"{len(shown.cards)} components: {text}."
+    parts = " and ".join(f"{percent(e)} of {n}" for n, e in zip(found.source_names, explained))
+    return f"{len(shown.cards)} components ({text}) explain {parts}."
+
+
+def percent(part: float) -> str:
+    """A part of a whole, as every report writes it: one decimal.
+
+    >>> percent(0.12345)
+    '12.3 %'
+    """
+    return f"{100 * part:.1f} %"
+
+
+def fit_section(model: Model, result: Any, found: Factors) -> Section:
+    """How well the fit describes each source, how it got there, and what restarts agree on."""
     text = (
-        "A tall shared bar is structure that the sources have in common; a tall specific one "
-        "belongs to one source. The shares of a source add up to what the fit explains of it."
+        f"{model} stopped after {int(result.num_steps)} steps ({result.status.name}) at objective "
+        f"{float(result.objective):.6g}; KKT residual {float(result.violation):.1e}, which is zero "
+        f"at a stationary point."
     )
-    figure = plots.sharing_spectrum(found)
-    return Section("What is shared", text, (Figure(figure, "Energy of each component by source"),))
+    items: list[Any] = []
+    if not np.isnan(found.energy).all():
+        energy = np.nan_to_num(found.energy)
+        several = np.array([e[e != 0].size > 1 for e in energy], bool)
+        rows = tuple(
+            (name, percent(own.sum()), percent(own[several].sum()), percent(own[~several].sum()))
+            for name, own in zip(found.source_names, energy.T)
+        )
+        columns = ("source", "explained", "by shared components", "by its own")
+        items.append(Grid(columns, rows, "Shares of the squared norm of each source."))
+    if getattr(result, "likeness", None) is not None and len(np.atleast_1d(result.likeness)) > 1:
+        text += (
+            f" Of {len(result.likeness)} restarts, {result.agreeing} found these components "
+            f"(mean cosine of 0.9 or more)."
+        )
+        pairs = zip(np.asarray(result.objectives), np.asarray(result.likeness))
+        rows = tuple((n, float(o), percent(float(like))) for n, (o, like) in enumerate(pairs))
+        caption = "Likeness: mean cosine with the components of the best."
+        items.append(Grid(("restart", "objective", "likeness"), rows, caption))
+    history = {"objective": np.asarray(result.history)}
+    figure = plots.convergence(history, every=CHECK_EVERY)
+    items.append(Figure(figure, "Objective against steps"))
+    return Section("How good the fit is", text, tuple(items))
 
 
-def component_section(found, termed):
-    """The table of components, with their terms if there is a vocabulary."""
-    energies = [f"energy of {name}" for name in found.source_names]
-    columns = ("component", *energies, "top terms" if termed else "top features")
+def component_section(found: Factors) -> Section:
+    """All components as a table that can be sorted."""
+    energies = [f"{name} explained" for name in found.source_names]
+    columns = ("component", *energies, "heaviest features")
     rows = []
     for label, terms, energy in zip(found.labels, found.terms, found.energy):
-        shares = ["" if np.isnan(e) else f"{e:.1%}" for e in energy]
+        shares = ["" if np.isnan(e) else percent(e) for e in energy]
         words = "(explains nothing)" if label in found.lost else ", ".join(str(t) for t, _ in terms)
         rows.append((label, *shares, words))
-    return Section("Components", "Heaviest features first.", (Grid(columns, tuple(rows)),))
+    table = Grid(columns, tuple(rows))
+    return Section("All components in one table", "A click on a heading sorts.", (table,))
 
 
-def coherence_section(found):
+def coherence_section(found: Factors) -> Section:
     """The heat map of cosines."""
     text = "Blocks off the diagonal are cosines between different bases: dark means kept apart."
     figure = Figure(plots.coherence(found), "Cosines between all pairs of basis columns")
     return Section("Overlap of the bases", text, (figure,))
 
 
-def sweep_sections(grid, *, title="Sweep"):
+def sweep_sections(grid: Any, *, title: str = "Sweep") -> list[Section]:
     """The table of a sweep and, for every axis of numbers, the objective against it."""
     rows = grid.table() if isinstance(grid, Sweep) else list(grid)
     columns = tuple(rows[0])
@@ -226,7 +322,7 @@ def _axis_figure(rows, name, axes):
     return Figure(figure, f"Objective against {name}")
 
 
-def verify_section(reports):
+def verify_section(reports: Iterable[Any]) -> Section:
     """The verification tables of one or more models, as ``js.verify`` gives them."""
     rows = [
         (type(report.model).__name__, c.block, c.name, f"{c.value:.1e}", f"{c.limit:.0e}", c.ok)
@@ -240,14 +336,15 @@ def verify_section(reports):
         "thirty steps with the promise that none raises the objective. "
         + ("All checks hold." if not failed else f"{failed} checks fail.")
     )
-    rows = tuple((*row[:-1], "ok" if row[-1] else "WRONG") for row in rows)
+    cells = tuple((*row[:-1], "ok" if row[-1] else "WRONG") for row in rows)
     columns = ("model", "block", "check", "figure", "limit", "")
-    return Section("Are the updates right?", text, (Grid(columns, rows),))
+    return Section("Are the updates right?", text, (Grid(columns, cells),))
 
 
-def cluster_section(truths, labels, *, names):
+def cluster_section(truths: Sequence[Any], labels: Any, *, names: Sequence[str] | None) -> Section:
     """Scores of clusterings against known categories; ``labels`` maps a name to one per source."""
-    rows, items = [], []
+    rows: list[tuple] = []
+    items: list[Any] = []
     for i, truth in enumerate(truths):
         for name, each in labels.items():
             scores = clustering_scores(truth, each[i])
@@ -262,10 +359,25 @@ def cluster_section(truths, labels, *, names):
     return Section("Clusters", text, tuple(items))
 
 
+def _is_number(value):
+    return isinstance(value, NUMBERS) or (
+        isinstance(value, str) and NUMBER.fullmatch(value) is not None
+    )
+
+
+def _column(values):
+    """Texts of the values of one column: as many decimals as four digits of the largest leave."""
+    floats = [abs(v) for v in values if isinstance(v, float | np.floating) and np.isfinite(v)]
+    largest = max(floats, default=0.0)
+    small = min((v for v in floats if v > 0), default=largest)
+    places = max(0, 3 - int(np.floor(np.log10(largest)))) if largest > 0 else 0
+    if largest >= 1e6 or (small and small < 1e-3 * largest):
+        return [f"{v:.2e}" if isinstance(v, float | np.floating) else str(v) for v in values]
+    return [f"{v:.{places}f}" if isinstance(v, float | np.floating) else str(v) for v in values]
+
+
 def _text(value):
-    if isinstance(value, float | np.floating):
-        return f"{value:.4g}"
-    return str(value)
+    return f"{value:.4g}" if isinstance(value, float | np.floating) else str(value)
 
 
 def _attribute(text):

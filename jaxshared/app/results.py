@@ -9,26 +9,35 @@ import os
 import shlex
 import sys
 from collections.abc import Iterator
+from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from jaxshared.app import report
 from jaxshared.app.inputs import Inputs
 from jaxshared.app.settings import Fit, Folder
 from jaxshared.atomic import whole_file, write_text
-from jaxshared.boolean import JSBMF
-from jaxshared.models.jsnmf import JSNMF
 from jaxshared.uses.clustering import cluster
 from jaxshared.uses.factors import factors
 
-__all__ = ["command_line", "read_csv", "showing", "write_csv", "write_factors", "write_report"]
+# What a run on texts has beside.
+DOCUMENTS, WEIGHTS = "documents.csv", "weights.csv"
+
+__all__ = [
+    "command_line",
+    "read_idf",
+    "read_items",
+    "showing",
+    "write_csv",
+    "write_factors",
+    "write_report",
+]
 
 
 def write_factors(draft: str, model, result, inputs: Inputs, task: Fit) -> None:
     """factors.npz, terms.txt where terms are known, and components.csv."""
-    arrays = {
+    arrays: dict[str, Any] = {
         jax.tree_util.keystr(path).strip(".[]").replace("[", "_"): np.asarray(leaf)
         for path, leaf in jax.tree.leaves_with_path(result.params)
     }
@@ -37,27 +46,73 @@ def write_factors(draft: str, model, result, inputs: Inputs, task: Fit) -> None:
     if inputs.vocabulary is not None:
         terms = [" ".join(str(term).splitlines()) for term in inputs.vocabulary]
         write_text(os.path.join(draft, "terms.txt"), "\n".join(terms) + "\n")
-    model, result, inputs = _as_real(model, result, inputs)
-    named = {"vocabulary": inputs.vocabulary, "names": inputs.names}
+    _write_texts(draft, inputs)
+    named: dict[str, Any] = {"vocabulary": inputs.vocabulary, "names": inputs.names}
     rows = factors(model, result, inputs.sources, **named, top=task.top).table()
     rows = [{**row, "terms": " ".join(map(str, row["terms"]))} for row in rows]
     write_csv(os.path.join(draft, "components.csv"), rows)
 
 
+def _write_texts(draft, inputs):
+    """documents.csv where there are titles, weights.csv where terms were weighted."""
+    if inputs.titles is not None:
+        rows = [
+            {"source": at, "name": name, "id": own, "title": title}
+            for at, (name, ids, titles) in enumerate(
+                zip(inputs.names, inputs.samples, inputs.titles)
+            )
+            for own, title in zip(ids, titles)
+        ]
+        write_csv(os.path.join(draft, DOCUMENTS), rows)
+    if inputs.idf is not None:
+        terms = inputs.vocabulary or range(len(inputs.idf[0]))
+        columns = [dict(zip(terms, own)) for own in inputs.idf]
+        rows = [
+            {"term": term, **{str(at): float(own[term]) for at, own in enumerate(columns)}}
+            for term in terms
+        ]
+        write_csv(os.path.join(draft, WEIGHTS), rows)
+
+
+def read_idf(folder: str, source: int) -> np.ndarray | None:
+    """The weights of the terms of one source, as the fit had them; None where it had none."""
+    path = os.path.join(folder, WEIGHTS)
+    if not os.path.exists(path):
+        return None
+    return np.array([row[str(source)] for row in read_csv(path)], float)
+
+
+def read_items(folder: str, source: int) -> tuple[str, ...] | None:
+    """ "id  title" of the documents of one source, or None where there are none."""
+    path = os.path.join(folder, DOCUMENTS)
+    if not os.path.exists(path):
+        return None
+    rows = [row for row in _texts(path) if int(row["source"]) == source]
+    return tuple(
+        row["id"] if row["title"] == row["id"] else f"{row['id']}  {row['title']}" for row in rows
+    )
+
+
 def write_report(draft: str, model, result, inputs: Inputs, task: Fit) -> bool:
     """clusters.csv if asked for, and report.html; False if that failed, which costs no factors."""
     summary = inputs.summary()
-    model, result, inputs = _as_real(model, result, inputs)
-    named = {"vocabulary": inputs.vocabulary, "names": inputs.names}
     with showing(task) as shown:
         labels = _write_clusters(draft, model, result, inputs, task)
         if not report.available():
             print("No report.html: it needs pip install 'jaxshared[report]'.")
             return True
-        sections = report.fit_sections(model, result, inputs.sources, **named, top=task.top)
+        sections = report.fit_sections(
+            model,
+            result,
+            inputs.sources,
+            vocabulary=inputs.vocabulary,
+            names=inputs.names,
+            samples=inputs.samples,
+            top=task.top,
+        )
         if labels and inputs.labels:
             found = {"all coefficients": labels}
-            sections.append(report.cluster_section(inputs.labels, found, names=inputs.names))
+            sections.insert(1, report.cluster_section(inputs.labels, found, names=inputs.names))
         lead = f"{summary}. The same again: {command_line(task)}"
         report.write(os.path.join(draft, "report.html"), str(model), sections, lead=lead)
     return shown.ok
@@ -87,18 +142,6 @@ def showing(task: Folder) -> Iterator[Shown]:
         )
 
 
-def _as_real(model, result, inputs):
-    """Boolean factors, sets of features, are shown like other bases, but without energies."""
-    if not isinstance(model, JSBMF):
-        return model, result, inputs
-    params = jax.tree.map(lambda z: z.astype(jnp.float32), result.params)
-    return (
-        JSNMF(model.shared, model.specific),
-        result._replace(params=params),
-        inputs._replace(sources=None),
-    )
-
-
 def _write_clusters(draft, model, result, inputs, task):
     """clusters.csv, if the number of clusters is given or follows from labels; returns labels."""
     count = task.clusters or (inputs.labels and len(set(inputs.labels[0])))
@@ -125,8 +168,13 @@ def write_csv(path, rows):
 
 def read_csv(path):
     """What :func:`write_csv` wrote; numbers are numbers again."""
+    return [{name: _number(text) for name, text in row.items()} for row in _texts(path)]
+
+
+def _texts(path):
+    """Its rows as they are written: an id may begin with zeros."""
     with open(path, newline="", encoding="utf-8") as file:
-        return [{name: _number(text) for name, text in row.items()} for row in csv.DictReader(file)]
+        return list(csv.DictReader(file))
 
 
 def _number(text):

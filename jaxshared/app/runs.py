@@ -1,7 +1,7 @@
 """A run of the command line: its folder, its settings, and when it counts as finished.
 
-A folder holds ``settings.json`` from the beginning, ``checkpoint.npz`` or ``restart_*.csv`` while the
-run lasts, and the results at its end. One process writes into it at a time. Results are written into
+A folder holds ``settings.json`` from the beginning, ``checkpoint.npz`` while the run lasts, and the
+results at its end. One process writes into it at a time. Results are written into
 a draft folder and moved when all of them are there: the result after everything that belongs to it,
 and last of all the settings, which then also hold the digest of the result. That one move finishes
 the run; what is found without it is rubbish, and cleared when the run goes on.
@@ -13,10 +13,8 @@ import contextlib
 import dataclasses
 import errno
 import hashlib
-import importlib.metadata
 import json
 import os
-import re
 import shutil
 import uuid
 from collections.abc import Iterator
@@ -25,6 +23,8 @@ import jax
 
 from jaxshared.app.settings import Fit, Sweep
 from jaxshared.atomic import DRAFT, UNABLE, sync_folder, write_text
+from jaxshared.data.corpora import text_files
+from jaxshared.version import __version__
 
 try:
     import fcntl
@@ -32,6 +32,7 @@ except ImportError:  # on Windows, where runs are not locked
     fcntl = None
 
 __all__ = [
+    "CHECKPOINT",
     "Interrupted",
     "begin_run",
     "changed_sources",
@@ -39,7 +40,6 @@ __all__ = [
     "draft_folder",
     "end_run",
     "file_marks",
-    "fingerprint",
     "is_finished",
     "locked",
     "read_settings",
@@ -52,10 +52,10 @@ LOCK = ".lock"
 # What a run writes; the first two are what it was run for.
 RESULTS = (
     *("result.npz", "table.csv", "factors.npz", "components.csv", "clusters.csv", "terms.txt"),
-    "report.html",
+    *("documents.csv", "weights.csv", "report.html"),
 )
 # What it keeps while it lasts.
-KEPT = re.compile(r"checkpoint\.npz|restart_\d+\.csv")
+CHECKPOINT = "checkpoint.npz"
 # Settings that are no part of a run, and those that only change how its result is shown.
 ASIDE = {"output", "force", "quiet", "again"}
 LOOKS = ("again", "names", "clusters", "top", "labels", "vocabulary")
@@ -71,17 +71,29 @@ def run_record(task: Fit | Sweep) -> dict:
     record["sources"] = [os.path.abspath(path) for path in task.sources]
     record["vocabulary"] = task.vocabulary and os.path.abspath(task.vocabulary)
     record["labels"] = task.labels and [os.path.abspath(path) for path in task.labels]
-    files = [*record["sources"], *(record["labels"] or [])]
+    record["stop_words"] = _stop_words(task.stop_words)
+    files = [*_deciding(record), *(record["labels"] or [])]
     files += [record["vocabulary"]] if task.vocabulary else []
     for path in files:
         if not os.path.exists(path) and ":" not in path:
             raise FileNotFoundError(f"{path} does not exist.")
     record["files"] = file_marks(files)
     record["command"] = type(task).__name__.lower()
-    record["version"] = importlib.metadata.version("jaxshared")
+    record["version"] = __version__
     record["jax"] = jax.__version__
     record["again"] = list(task.again)
     return _plain(record)
+
+
+def _stop_words(given):
+    """The name of a list, or the whole path of a file."""
+    return given if given in (None, "english") else os.path.abspath(given)
+
+
+def _deciding(record):
+    """The files that decide the result; others only change how it is shown."""
+    words = record.get("stop_words")
+    return [*record["sources"], *([] if words in (None, "english") else [words])]
 
 
 def _plain(value):
@@ -89,13 +101,6 @@ def _plain(value):
     if isinstance(value, dict):
         return {name: _plain(each) for name, each in value.items()}
     return [_plain(each) for each in value] if isinstance(value, list | tuple) else value
-
-
-def fingerprint(record: dict) -> str:
-    """What a checkpoint is marked with: the same for the same run, another for any other."""
-    deciding = {name: value for name, value in record.items() if name not in LOOKS}
-    deciding["files"] = [record["files"][path] for path in record["sources"]]
-    return hashlib.sha256(json.dumps(deciding, sort_keys=True).encode()).hexdigest()
 
 
 def read_settings(folder: str) -> dict:
@@ -123,8 +128,10 @@ def file_marks(paths):
     out = {}
     for path in paths:
         file = path if os.path.exists(path) else path.rpartition(":")[0]
-        stat = os.stat(file)
-        out[path] = [stat.st_size, stat.st_mtime_ns]
+        each = [
+            os.stat(one) for one in ([file, *text_files(file)] if os.path.isdir(file) else [file])
+        ]
+        out[path] = [sum(s.st_size for s in each), max(s.st_mtime_ns for s in each)]
     return out
 
 
@@ -133,7 +140,7 @@ def changed_sources(record: dict) -> bool:
     return any(
         file_marks([path]).get(path) != mark
         for path, mark in record["files"].items()
-        if path in record["sources"]
+        if path in _deciding(record)
     )
 
 
@@ -175,8 +182,8 @@ def _leftovers(folder):
 
 def _differs(name, before, record):
     old, new = before.get(name), record[name]
-    if name == "files" and isinstance(old, dict):  # only the sources decide the result
-        return any(old.get(path) != new.get(path) for path in record["sources"])
+    if name == "files" and isinstance(old, dict):
+        return any(old.get(path) != new.get(path) for path in _deciding(record))
     return old != new
 
 
@@ -272,7 +279,7 @@ def _remove(folder, which):
 
 
 def _is_kept(name):
-    return KEPT.fullmatch(name) is not None
+    return name == CHECKPOINT
 
 
 def clear_rubbish(folder: str) -> None:

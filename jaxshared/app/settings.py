@@ -50,6 +50,12 @@ class Files:
     names: tuple[str, ...] | None = None
     vocabulary: str | None = None
     labels: tuple[str, ...] | None = None
+    text: str | None = None
+    outlet: str | None = None
+    title: str | None = None
+    tfidf: bool = False
+    stop_words: str | None = None
+    min_documents: int = 1
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -66,13 +72,13 @@ class Ranks:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Solving:
-    """How the objective is minimised."""
+    """How the objective is minimised; None is the library's own default."""
 
     solver: str = "accelerated"
-    restarts: int = 1
+    restarts: int | None = None
     max_steps: int = 500
     tol: float = 1e-5
-    init: str = "random"
+    init: str | None = None
     seed: int = 0
 
 
@@ -106,6 +112,10 @@ class Fit(Files, Ranks, Solving, Folder):
 
     clusters: int | None = None
     top: int = 8
+    distributed: bool = False
+    coordinator: str | None = None
+    processes: int | None = None
+    process: int | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

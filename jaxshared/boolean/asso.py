@@ -24,14 +24,17 @@ no rounding, can decide a tie.
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
-import scipy.sparse
+import scipy  # its parts are loaded when they are used
 
 from jaxshared.base import whole_number
 from jaxshared.boolean.pattern import Factors
 from jaxshared.boolean.product import as_boolean
+from jaxshared.typing import Source
 
 __all__ = ["MAX_BYTES", "asso", "check_thresholds", "cutoffs", "greedy"]
 
@@ -47,7 +50,9 @@ BLOCK = 64
 ROUNDING = 4 * float(np.finfo(float).eps)
 
 
-def asso(source, rank, *, weights=None, threshold=0.5, strict=False):
+def asso(
+    source: Source, rank: int, *, weights: Any = None, threshold: Any = 0.5, strict: bool = False
+) -> Factors:
     """Greedy Boolean factors of one (features, samples) source, as :class:`Factors`.
 
     ``weights``: non-negative, anything that broadcasts to the shape of the source; cells of weight

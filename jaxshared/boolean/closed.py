@@ -12,11 +12,12 @@ packed words.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from jaxshared.boolean.product import as_boolean
+from jaxshared.typing import Source
 
 __all__ = ["Tiles", "TooManySets", "closed_itemsets"]
 
@@ -38,7 +39,7 @@ class Tiles(NamedTuple):
     samples: np.ndarray
     shape: tuple
 
-    def unpack(self, rows=slice(None)):
+    def unpack(self, rows: Any = slice(None)) -> tuple[np.ndarray, ...]:
         """``(features, samples)`` of the chosen rows as arrays of bool."""
         return tuple(
             np.unpackbits(bits[rows], axis=1, count=width).astype(bool)
@@ -51,15 +52,15 @@ class TooManySets(ValueError):
 
 
 def closed_itemsets(
-    source,
+    source: Source,
     *,
-    min_support=1,
-    groups=None,
-    alone=None,
-    max_sets=MAX_SETS,
-    max_work=MAX_WORK,
-    miner="bitset",
-):
+    min_support: int = 1,
+    groups: Any = None,
+    alone: Any = None,
+    max_sets: int = MAX_SETS,
+    max_work: int = MAX_WORK,
+    miner: str = "bitset",
+) -> Tiles:
     """All closed sets of samples that have ``min_support`` features in common, as :class:`Tiles`.
 
     ``min_support``: a number of features, or a fraction of them when it is below 1. ``groups``: one

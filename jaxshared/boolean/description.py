@@ -15,13 +15,14 @@ is otherwise as printed.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from jaxshared.boolean.flip import check_factors
 from jaxshared.boolean.pattern import basis_of, given_sets, paper_sets, widest_first
 from jaxshared.boolean.product import as_boolean
+from jaxshared.typing import AnyParams, Sources
 
 __all__ = [
     "Counts",
@@ -44,17 +45,17 @@ class DescriptionLength(NamedTuple):
     missed: tuple
 
     @property
-    def factors(self):
+    def factors(self) -> float:
         """Bits of the model: sizes, ranks and every factor."""
         return self.sizes + sum(self.bases) + sum(self.coefs)
 
     @property
-    def errors(self):
+    def errors(self) -> float:
         """Bits of the data given the model."""
         return sum(self.spurious) + sum(self.missed)
 
     @property
-    def total(self):
+    def total(self) -> float:
         """Bits altogether; what :func:`jaxshared.boolean.select_ranks` minimises."""
         return self.factors + self.errors
 
@@ -73,7 +74,9 @@ class Counts(NamedTuple):
     missed: tuple
 
 
-def description_length(params, sources, *, sharing=None):
+def description_length(
+    params: AnyParams, sources: Sources, *, sharing: Any = None
+) -> DescriptionLength:
     """Bits to send the sources by these factors and their errors, as :class:`DescriptionLength`.
 
     ``sharing``: the pattern of the bases, which sender and receiver have agreed on; None is one

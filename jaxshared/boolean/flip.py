@@ -18,7 +18,8 @@ pure function; the rest brings people's factors to it and back.
 from __future__ import annotations
 
 import functools
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -34,6 +35,7 @@ from jaxshared.boolean.pattern import (
     take_apart,
 )
 from jaxshared.boolean.product import as_boolean, as_weights, coverage
+from jaxshared.typing import AnyParams, Array, Sources
 
 __all__ = ["Flipped", "Flips", "check_factors", "flip", "flip_all", "move_coef", "update_factors"]
 
@@ -43,7 +45,14 @@ RANK_STEP = 16
 LANES = (1, 8, 64)
 
 
-def update_factors(params, sources, *, sharing=None, weights=None, max_steps=100):
+def update_factors(
+    params: AnyParams,
+    sources: Sources,
+    *,
+    sharing: Any = None,
+    weights: Any = None,
+    max_steps: int = 100,
+) -> Params:
     """``params`` after sweeps of flips, until a sweep flips nothing (or ``max_steps`` sweeps).
 
     ``sharing``: the pattern of the bases; None is one for all sources, then one for each.
@@ -157,7 +166,16 @@ class Flipped(NamedTuple):
     stable: jax.Array
 
 
-def flip(basis, coef, users, joined, weights, sizes, max_steps=100, count=None):
+def flip(
+    basis: Array,
+    coef: Array,
+    users: Any,
+    joined: Any,
+    weights: Any,
+    sizes: Sequence[Any],
+    max_steps: int = 100,
+    count: int | None = None,
+) -> Flipped:
     """Sweeps of flips of a factorisation of the joined sources, as :class:`Flipped`.
 
     Pure: works under ``jit`` and ``vmap``. ``basis`` is (features, rank), ``coef`` (samples of all

@@ -15,7 +15,8 @@ of more than two sources it is therefore shared when two or more use it.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -31,6 +32,7 @@ from jaxshared.boolean.pattern import (
 )
 from jaxshared.boolean.product import as_boolean, as_weights
 from jaxshared.boolean.tiling import tile_factors
+from jaxshared.typing import Sources
 
 __all__ = [
     "METHODS",
@@ -49,16 +51,16 @@ __all__ = [
 
 
 def concat_asso(
-    sources,
-    shared=None,
-    specific=None,
+    sources: Sources,
+    shared: int | None = None,
+    specific: Sequence[int] | None = None,
     *,
-    sharing=None,
-    weights=None,
-    threshold=0.5,
-    max_steps=100,
-    candidates="all",
-):
+    sharing: Any = None,
+    weights: Any = None,
+    threshold: Any = 0.5,
+    max_steps: int = 100,
+    candidates: str = "all",
+) -> Solution:
     """Algorithm 1: Asso with all ``shared + sum(specific)`` factors on the concatenated sources.
 
     A factor used by one source alone becomes specific to it, every other one shared (in the pattern
@@ -78,15 +80,15 @@ def concat_asso(
 
 
 def shared_asso(
-    sources,
-    shared=None,
-    specific=None,
+    sources: Sources,
+    shared: int | None = None,
+    specific: Sequence[int] | None = None,
     *,
-    sharing=None,
-    weights=None,
-    threshold=0.5,
-    max_steps=100,
-):
+    sharing: Any = None,
+    weights: Any = None,
+    threshold: Any = 0.5,
+    max_steps: int = 100,
+) -> Solution:
     """Algorithm 2: shared factors by Asso on all sources, specific ones by Asso on what is left.
 
     ``specific``: one rank per source. ``sharing``: in place of both, a map from tuples of source
@@ -109,16 +111,16 @@ def shared_asso(
 
 
 def dominated(
-    sources,
-    shared=None,
-    specific=None,
+    sources: Sources,
+    shared: int | None = None,
+    specific: Sequence[int] | None = None,
     *,
-    sharing=None,
-    weights=None,
-    threshold=0.5,
-    max_steps=100,
-    **mining,
-):
+    sharing: Any = None,
+    weights: Any = None,
+    threshold: Any = 0.5,
+    max_steps: int = 100,
+    **mining: Any,
+) -> Solution:
     """Algorithm 3: shared factors that cover no zero, then as :func:`shared_asso`.
 
     The shared factors are closed itemsets with samples of two or more sources (in the pattern

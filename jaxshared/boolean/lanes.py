@@ -14,6 +14,9 @@ once. In single precision two candidates whose gains agree to six digits count a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -47,8 +50,17 @@ def _kept(key, number, s, count):
 
 
 def greedy_cover(
-    joined, rank, threshold, weights, sizes, *, limit=None, covered=None, kept=None, parts=()
-):
+    joined: Any,
+    rank: int,
+    threshold: float,
+    weights: Any,
+    sizes: Sequence[Any],
+    *,
+    limit: int | None = None,
+    covered: Any = None,
+    kept: Any = None,
+    parts: Sequence[Any] = (),
+) -> tuple[Any, ...]:
     """Asso on sources side by side: ``(basis, coef)``, bool, (features, rank) and (samples, rank).
 
     Pure: works under ``jit`` and ``vmap``; ``rank`` and ``sizes``, the samples of each source, are

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxshared.alike import likeness
 from jaxshared.base import Model, Params, Result, Status, whole_number
 from jaxshared.boolean.asso import check_thresholds
 from jaxshared.boolean.closed import MAX_SETS, MAX_WORK
@@ -25,6 +26,7 @@ from jaxshared.boolean.lanes import candidates_kept
 from jaxshared.boolean.pattern import as_pattern, columns_of, joint_pattern, ranks_of, sets_of
 from jaxshared.boolean.product import as_boolean, as_weights, joint_reconstruct, weighted_error
 from jaxshared.boolean.project import project, shares
+from jaxshared.typing import AnyHyper, AnyParams, Array, Source, Sources
 
 __all__ = ["JSBMF", "BooleanModel", "Hyper", "SharedBMF"]
 
@@ -55,28 +57,30 @@ class BooleanModel(Model):
     # Structure, all static.
 
     @property
-    def sets(self):
+    def sets(self) -> tuple[Any, ...]:
         """The members of each basis."""
         return tuple(members for members, _ in self.sharing)
 
     @property
-    def num_sources(self):
+    def num_sources(self) -> int:
         """How many sources the model takes."""
         return 1 + max(i for members in self.sets for i in members)
 
     @property
-    def ranks(self):
+    def ranks(self) -> tuple[int, ...]:
         """One per sharing set."""
         return tuple(rank for _, rank in self.sharing)
 
     @property
-    def options(self):
+    def options(self) -> dict[str, Any]:
         """What the method takes beside ranks, weights and thresholds."""
-        names = {"dominated": ("min_support", "max_sets", "max_work", "miner")}
+        names: dict[str, tuple[str, ...]] = {
+            "dominated": ("min_support", "max_sets", "max_work", "miner")
+        }
         names["concat_asso"] = ("candidates",)
         return {name: getattr(self, name) for name in names.get(self.method, ())}
 
-    def components(self, params):
+    def components(self, params: AnyParams) -> AnyParams:
         """Components are numbered set after set; a coef has those of all its sets."""
         ends = np.cumsum((0, *ranks_of(params)))
         own = [np.arange(start, end) for start, end in itertools.pairwise(ends)]
@@ -86,7 +90,7 @@ class BooleanModel(Model):
         ]
         return Params(tuple(own), tuple(coefs))
 
-    def parts(self, params):
+    def parts(self, params: AnyParams) -> tuple[Any, ...]:
         """Per basis: the sources that use it, its columns, and their coefs by source; as numbers."""
         ranks = ranks_of(params)
         number = lambda z: jnp.asarray(z, jnp.float32)
@@ -104,33 +108,57 @@ class BooleanModel(Model):
 
     # The template: init, hyper, objective, reconstruct; and the search.
 
-    def init(self, key, sources, *, method="greedy"):
+    def init(self, key: Array, sources: Sources, *, method: str = "greedy") -> AnyParams:
         """Factors before any flip; ``key`` is not used, because the start is deterministic."""
         return self._solve(as_boolean(sources), self.hyper(sources), max_steps=0).params
 
-    def hyper(self, sources, *, weights="balanced", threshold=(0.4, 0.5, 0.6, 0.7)):
+    def hyper(
+        self,
+        sources: Sources,
+        *,
+        weights: Any = "balanced",
+        threshold: Any = (0.4, 0.5, 0.6, 0.7),
+    ) -> AnyHyper:
         """Weights per source (None: all 1, eq. 3.2; "balanced": eq. 3.3) and thresholds of Asso."""
         sources = as_boolean(sources)
         # In double, because 0.6 in single precision is more than 3/5 and would move the tie rule.
         return Hyper(as_weights(weights, sources), np.array(check_thresholds(threshold)))
 
-    def objective(self, params, sources, hyper):
+    def objective(self, params: AnyParams, sources: Sources, hyper: AnyHyper) -> Array:
         """Weighted number of wrong cells (eqs. 3.2 and 3.3)."""
         return weighted_error(params, sources, hyper.weights, sharing=self.sharing)
 
-    def reconstruct(self, params):
+    def reconstruct(self, params: AnyParams) -> tuple[Array, ...]:
         """Boolean products, one per source."""
         return joint_reconstruct(params, self.sharing)
 
-    def project(self, params, source, index=0, hyper=None, *, tol=None, max_sweeps=None):
+    def project(
+        self,
+        params: AnyParams,
+        source: Source,
+        index: int = 0,
+        hyper: AnyHyper | None = None,
+        *,
+        tol: float | None = None,
+        max_sweeps: int | None = None,
+    ) -> Array:
         """Coefs of new samples, see :func:`jaxshared.boolean.project`; nothing to tune."""
         return project(self, params, source, index)
 
-    def energy(self, params, sources):
+    def energy(self, params: AnyParams, sources: Sources) -> np.ndarray:
         """(components, sources): see :func:`jaxshared.boolean.shares`."""
         return shares(params, sources, sharing=self.sharing)
 
-    def fit(self, sources, *, key=None, hyper=None, max_steps=100, restarts=1, progress=False):
+    def fit(
+        self,
+        sources: Sources,
+        *,
+        key: Array | None = None,
+        hyper: AnyHyper | None = None,
+        max_steps: int = 100,
+        restarts: int = 1,
+        progress: bool = False,
+    ) -> Result:
         """The factors of smallest objective over all thresholds, as :class:`jaxshared.Result`.
 
         ``num_steps`` counts sweeps of flips and ``history`` the objective after each. ``violation``
@@ -148,15 +176,18 @@ class BooleanModel(Model):
             self._solve(sources, hyper, max_steps, candidates_kept(key, number))
             for number in range(restarts)
         ]
-        return as_result(min(lanes, key=lambda lane: lane.history[-1]))
+        best = as_result(min(lanes, key=lambda lane: lane.history[-1]))
+        alike = [likeness(self, best.params, lane.params) for lane in lanes]
+        objectives = jnp.asarray([lane.history[-1] for lane in lanes])
+        return best._replace(objectives=objectives, likeness=jnp.asarray(alike))
 
-    def sweep(self, sources, *, key, restarts=1, **options):
+    def sweep(self, sources: Sources, *, key: Array, restarts: int = 1, **options: Any) -> Any:
         """What :func:`jaxshared.sweep` calls: :func:`jaxshared.boolean.sweep`."""
         from jaxshared.boolean.sweep import sweep  # which is made of models
 
         return sweep(self, sources, key=key, restarts=restarts, **options)
 
-    def search(self, sources, **options):
+    def search(self, sources: Sources, **options: Any) -> Result:
         """What :func:`jaxshared.fit` calls."""
         return self.fit(sources, **options)
 
@@ -247,6 +278,6 @@ class JSBMF(BooleanModel):
         self._check()
 
     @property
-    def sharing(self):
+    def sharing(self) -> tuple[Any, ...]:
         """Everything shared by all, then one specific set per source."""
         return joint_pattern(self.shared, self.specific)

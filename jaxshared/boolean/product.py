@@ -8,13 +8,16 @@ paper's mixing matrices (rank, samples) are our coefs transposed.
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax.numpy as jnp
 import numpy as np
-import scipy.sparse
+import scipy  # its parts are loaded when they are used
 
 from jaxshared.boolean.pattern import Factors, basis_of, given_sets
 from jaxshared.data.sources import as_sources
 from jaxshared.data.sparse import Sparse
+from jaxshared.typing import AnyParams, Array, Sources
 
 __all__ = [
     "Factors",
@@ -32,7 +35,7 @@ __all__ = [
 LARGEST = 1e37
 
 
-def as_boolean(sources):
+def as_boolean(sources: Sources) -> tuple[np.ndarray, ...]:
     """Checked sources as a tuple of dense NumPy arrays of bool.
 
     Whatever :func:`jaxshared.as_sources` takes is taken here, as long as its entries are 0 and 1.
@@ -101,7 +104,7 @@ def as_weights(weights, sources):
     return np.broadcast_to(values, (len(sources),)).copy()
 
 
-def balanced_weights(sources):
+def balanced_weights(sources: Sources) -> np.ndarray:
     r"""Weights that let every source count alike, however many ones it has (eq. 3.3).
 
     .. math:: w_i = g^2 / |X_i|, \qquad g = \Bigl(\prod_{j=1}^{N} |X_j|\Bigr)^{1/N}
@@ -120,7 +123,7 @@ def coverage(basis, coef):
     return jnp.asarray(basis, jnp.float32) @ jnp.asarray(coef, jnp.float32).T
 
 
-def boolean_product(basis, coef):
+def boolean_product(basis: Array, coef: Array) -> Array:
     r"""Boolean product :math:`B \circ H^\top` of a tall basis and a tall coef.
 
     Pure: works under ``jit`` and ``vmap``. Factors may be bool, integer or float 0/1.
@@ -143,7 +146,9 @@ def joint_reconstruct(params, sharing=None):
     )
 
 
-def weighted_error(params, sources, weights, *, sharing=None):
+def weighted_error(
+    params: AnyParams, sources: Sources, weights: Any, *, sharing: Any = None
+) -> Array:
     r"""Weighted number of wrong cells (eqs. 3.2 and 3.3).
 
     .. math:: \sum_i w_i\,|X_i - B_i \circ H_i^\top|

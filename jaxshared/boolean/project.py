@@ -7,14 +7,18 @@ cells. Samples are independent, so all move at once.
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from jaxshared.base import Model
 from jaxshared.boolean.flip import move_coef
 from jaxshared.boolean.pattern import basis_of, given_sets, ranks_of, side_by_side
 from jaxshared.boolean.product import as_boolean, coverage
+from jaxshared.typing import AnyParams, Array, Source, Sources
 
 __all__ = ["cover_samples", "project", "shares"]
 
@@ -22,7 +26,7 @@ __all__ = ["cover_samples", "project", "shares"]
 CELLS, STEP = 2**25, 64
 
 
-def project(model, params, source, index=0):
+def project(model: Model, params: AnyParams, source: Source, index: int = 0) -> Array:
     """The (samples, rank) Boolean coefs of ``source`` on the bases of source ``index``.
 
     No single flip lowers the number of wrong cells. On the sources of a fit it gives coefs as good
@@ -57,7 +61,7 @@ def project(model, params, source, index=0):
     return jnp.concatenate(found)[:samples]
 
 
-def cover_samples(basis, source):
+def cover_samples(basis: Array, source: Source) -> Array:
     """Greedy cover and flips of every sample: bool (samples, rank). Pure: ``jit`` and ``vmap``.
 
     >>> cover_samples(np.eye(3, 2) > 0, np.array([[1, 0], [1, 0], [0, 1]]) > 0).astype(int).tolist()
@@ -96,7 +100,7 @@ def cover_samples(basis, source):
 _cover_samples = jax.jit(cover_samples)
 
 
-def shares(params, sources, *, sharing=None):
+def shares(params: AnyParams, sources: Sources, *, sharing: Any = None) -> np.ndarray:
     r"""(factors, sources): what each factor explains of each source; zero where it has no part.
 
     A covered cell counts for a one and against a zero, in equal parts for all factors that cover

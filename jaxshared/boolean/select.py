@@ -10,7 +10,8 @@ absent columns.
 from __future__ import annotations
 
 import itertools
-from typing import NamedTuple
+from collections.abc import Iterable
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -28,6 +29,7 @@ from jaxshared.boolean.pattern import (
     widest_first,
 )
 from jaxshared.boolean.product import as_boolean, as_weights
+from jaxshared.typing import Sources
 
 __all__ = ["Selection", "select_ranks"]
 
@@ -48,7 +50,7 @@ class Selection(NamedTuple):
     table: list
     sharing: tuple
 
-    def best(self, **fixed):
+    def best(self, **fixed: Any) -> dict[str, Any]:
         """The row of ``table`` with the fewest bits among those with the given values.
 
         For example ``best(method="dominated")`` or ``best(shared=4)``.
@@ -66,18 +68,18 @@ class _Lane(NamedTuple):
 
 
 def select_ranks(
-    sources,
+    sources: Sources,
     *,
-    shared=range(1, 21),
-    specific=range(1, 21),
-    sharing=None,
-    method=("concat_asso", "dominated"),
-    weights=None,
-    threshold=(0.45, 0.55, 0.65),
-    max_steps=100,
-    candidates="all",
-    **mining,
-):
+    shared: Iterable[int] = range(1, 21),
+    specific: Any = range(1, 21),
+    sharing: Any = None,
+    method: Any = ("concat_asso", "dominated"),
+    weights: Any = None,
+    threshold: Any = (0.45, 0.55, 0.65),
+    max_steps: int = 100,
+    candidates: str = "all",
+    **mining: Any,
+) -> Selection:
     """Ranks of smallest description length over a grid, as :class:`Selection`.
 
     ``shared``: ranks to try. ``specific``: ranks to try, the same for every source as in the paper,

@@ -16,7 +16,8 @@ from __future__ import annotations
 
 import functools
 import itertools
-from typing import NamedTuple
+from collections.abc import Iterable
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -34,6 +35,7 @@ from jaxshared.boolean.description import (
 from jaxshared.boolean.flip import flip_all
 from jaxshared.boolean.pattern import Factors, side_by_side, take_apart
 from jaxshared.boolean.product import as_boolean, as_weights
+from jaxshared.typing import Sources
 
 __all__ = ["SharingSelection", "all_sets", "select_sharing"]
 
@@ -58,15 +60,15 @@ class SharingSelection(NamedTuple):
 
 
 def select_sharing(
-    sources,
+    sources: Sources,
     *,
-    ranks=range(1, 41),
-    weights=None,
-    threshold=(0.45, 0.55, 0.65),
-    max_steps=100,
-    candidates="all",
-    refined=3,
-):
+    ranks: Iterable[int] = range(1, 41),
+    weights: Any = None,
+    threshold: Any = (0.45, 0.55, 0.65),
+    max_steps: int = 100,
+    candidates: str = "all",
+    refined: int = 3,
+) -> SharingSelection:
     """The sharing pattern of smallest description length, as :class:`SharingSelection`.
 
     ``ranks``: numbers of factors to start from. ``weights``, ``threshold``, ``max_steps`` and

@@ -10,18 +10,22 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
+from collections.abc import Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxshared.base import Status, whole_number
+from jaxshared.base import Model, Result, Status, whole_number
 from jaxshared.boolean import joint
 from jaxshared.boolean.flip import Flipped, flip
 from jaxshared.boolean.lanes import greedy_start
 from jaxshared.boolean.model import as_result
 from jaxshared.boolean.pattern import Factors, take_apart
 from jaxshared.boolean.product import as_boolean
+from jaxshared.grid import Grid, grid_settings
+from jaxshared.typing import AnyHyper, Array, Sources
 
 __all__ = ["BooleanSweep", "sweep"]
 
@@ -30,24 +34,18 @@ BATCH_BYTES = 2**30
 
 
 @dataclasses.dataclass(frozen=True)
-class BooleanSweep:
+class BooleanSweep(Grid):
     """Results of all lanes: setting after setting, and within a setting restart after restart."""
 
-    models: tuple
-    settings: tuple
-    restarts: int
     results: tuple
 
-    def __len__(self):
-        return len(self.results)
-
     @property
-    def objective(self):
+    def objective(self) -> np.ndarray:
         """(settings, restarts)."""
         values = [float(result.objective) for result in self.results]
         return np.array(values).reshape(len(self.settings), self.restarts)
 
-    def table(self):
+    def table(self) -> list[dict[str, Any]]:
         """One plain dictionary per lane."""
         return [
             {
@@ -61,30 +59,29 @@ class BooleanSweep:
             for lane, result in enumerate(self.results)
         ]
 
-    def lane(self, number):
+    def lane(self, number: int) -> Result:
         """The Result of one lane."""
         return self.results[number]
 
-    def best(self, **where):
+    def best(self, **where: Any) -> Any:
         """The Result with the lowest objective among the settings that agree with ``where``.
 
         Objectives under different weights are different quantities: name the setting.
         """
         return self.lane(self.best_lane(**where))
 
-    def best_lane(self, **where):
-        """The number of that lane."""
-        unknown = set(where) - set(self.settings[0])
-        if unknown:
-            raise ValueError(f"{sorted(unknown)} not swept: the axes are {list(self.settings[0])}.")
-        fits = [all(s[name] == value for name, value in where.items()) for s in self.settings]
-        if not any(fits):
-            raise ValueError(f"no lane has {where}: see .settings.")
-        score = np.where(np.array(fits)[:, None], self.objective, np.inf)
-        return int(np.argmin(score))
 
-
-def sweep(model, sources, *, key=None, restarts=1, max_steps=100, points=None, hyper=None, **axes):
+def sweep(
+    model: Model,
+    sources: Sources,
+    *,
+    key: Array | None = None,
+    restarts: int = 1,
+    max_steps: int = 100,
+    points: Sequence[dict[str, Any]] | None = None,
+    hyper: AnyHyper | None = None,
+    **axes: Any,
+) -> BooleanSweep:
     """Fits for the product of ``axes`` and ``restarts``, compiled once, as :class:`BooleanSweep`.
 
     An axis is a hyper-parameter (``threshold=[0.4, 0.5]``, ``weights=[None, "balanced"]``) or the
@@ -103,7 +100,7 @@ def sweep(model, sources, *, key=None, restarts=1, max_steps=100, points=None, h
     restarts = whole_number(restarts, "restarts")
     max_steps = whole_number(max_steps, "max_steps", 0)
     key = jax.random.key(0) if key is None else key
-    settings = _settings(axes, points)
+    settings = grid_settings(axes, points)
     names = {field.name for field in dataclasses.fields(model)}
     models = [model.replace(**{k: v for k, v in s.items() if k in names}) for s in settings]
     _check_alike(models)
@@ -124,18 +121,6 @@ def sweep(model, sources, *, key=None, restarts=1, max_steps=100, points=None, h
         (_, _, threshold), end = min(group, key=lambda pair: float(_last(pair[1])))
         results.append(_result(models[s], pattern, end, threshold, sources))
     return BooleanSweep(tuple(models), tuple(settings), restarts, tuple(results))
-
-
-def _settings(axes, points):
-    if points is not None:
-        if axes or not points or any(set(point) != set(points[0]) for point in points):
-            raise ValueError("pass axes, or a non-empty list of points with the same names.")
-        return [dict(point) for point in points]
-    axes = {name: list(values) for name, values in axes.items()}
-    empty = [name for name, values in axes.items() if not values]
-    if empty:
-        raise ValueError(f"axis {empty[0]} has no values.")
-    return [dict(zip(axes, values)) for values in itertools.product(*axes.values())]
 
 
 def _check_alike(models):

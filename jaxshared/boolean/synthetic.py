@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
 from jaxshared.base import Params
 from jaxshared.boolean.pattern import as_pattern, basis_of, joint_pattern, sets_of
+from jaxshared.typing import Array
 
 __all__ = ["Planted", "planted"]
 
@@ -22,16 +24,16 @@ class Planted(NamedTuple):
 
 
 def planted(
-    key,
+    key: Array,
     *,
-    features=150,
-    samples=(110, 200),
-    shared=10,
-    specific=(10, 10),
-    sharing=None,
-    density=0.05,
-    noise=0.05,
-):
+    features: int = 150,
+    samples: Sequence[int] = (110, 200),
+    shared: int = 10,
+    specific: Sequence[int] = (10, 10),
+    sharing: Any = None,
+    density: float = 0.05,
+    noise: float = 0.05,
+) -> Planted:
     """Sources from random factors; the defaults are the paper's.
 
     ``sharing``: any other pattern, in place of ``shared`` and ``specific``. Every factor entry is 1

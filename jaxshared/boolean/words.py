@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from jaxshared.boolean.pattern import columns_of, given_sets, ranks_of
+from jaxshared.typing import AnyParams
 
 __all__ = ["FactorWords", "describe_factors", "factors_in_words"]
 
@@ -23,7 +25,9 @@ class FactorWords(NamedTuple):
     members: list
 
 
-def factors_in_words(params, terms, members=None, *, sharing=None):
+def factors_in_words(
+    params: AnyParams, terms: Any, members: Any = None, *, sharing: Any = None
+) -> Any:
     """Every factor as :class:`FactorWords`, shared ones first.
 
     ``terms``: a label per feature. ``members``: per source, a label per sample; without them
@@ -61,7 +65,15 @@ def factors_in_words(params, terms, members=None, *, sharing=None):
     return found
 
 
-def describe_factors(params, terms, members=None, *, names=None, most=12, sharing=None):
+def describe_factors(
+    params: AnyParams,
+    terms: Any,
+    members: Any = None,
+    *,
+    names: Sequence[str] | None = None,
+    most: int = 12,
+    sharing: Any = None,
+) -> str:
     """The same as text: one line of terms and one of members per source, ``most`` of each.
 
     ``names``: a name per source.

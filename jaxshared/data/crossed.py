@@ -46,6 +46,16 @@ class Product:
         norm, entries = _norm_and_total(*(host(x).astype(np.float64) for x in (left, right)))
         return cls(left, right, jnp.asarray(norm, left.dtype), jnp.asarray(entries, left.dtype))
 
+    @classmethod
+    def of_factors(cls, basis, coef):
+        """The approximation ``basis @ coef.T``.
+
+        >>> Product.of_factors(jnp.ones((3, 1)), jnp.ones((2, 1))).total.tolist()
+        6.0
+        """
+        squares = jnp.sum((basis.T @ basis) * (coef.T @ coef))
+        return cls(basis.T, coef.T, squares, jnp.dot(basis.sum(0), coef.sum(0)))
+
     @property
     def shape(self):
         """(samples of left, samples of right)."""

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
 
-__all__ = ["LabelledSources", "digit_views", "digits"]
+from jaxshared.data.manual import Manual, manual
+
+__all__ = ["LabelledSources", "Manual", "digit_views", "digits", "manual"]
 
 
 class LabelledSources(NamedTuple):
@@ -17,7 +20,12 @@ class LabelledSources(NamedTuple):
     names: tuple
 
 
-def digits(first=range(7), second=range(3, 10), *, limit=None):
+def digits(
+    first: Iterable[int] = range(7),
+    second: Iterable[int] = range(3, 10),
+    *,
+    limit: int | None = None,
+) -> LabelledSources:
     """Two sources of handwritten digits over the same 64 pixels (scikit-learn's 8 x 8 images).
 
     Source X holds the digits of ``first``, source Y those of ``second``; a digit named in both is
@@ -45,7 +53,7 @@ def digits(first=range(7), second=range(3, 10), *, limit=None):
     return LabelledSources(sources, tuple(truth[place] for place in places), names)
 
 
-def digit_views(*, limit=None):
+def digit_views(*, limit: int | None = None) -> LabelledSources:
     """Three views of the same digits: pixels, row and column profiles, and strokes (edges).
 
     One label array, since all views have the same samples.

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
+from jax import export
 
 from jaxshared.data.sparse import Sparse
 from jaxshared.data.weighted import Weighted
@@ -88,8 +89,8 @@ def _dense_products(values, weights, basis, coef, function, side, factor):
 def _over_rows(function, rows, width, *, summed):
     """``function`` of some rows of every array at a time; its results are summed, or put together."""
     count = jax.tree.leaves(rows)[0].shape[0]
-    size = max(ROWS, CHUNK // max(width, 1))
-    if count <= size:
+    size = ROWS if export.is_symbolic_dim(width) else max(ROWS, CHUNK // max(width, 1))
+    if export.is_symbolic_dim(count) or count <= size:
         return function(rows)
     function = jax.checkpoint(function)
     whole = count // size * size

@@ -7,11 +7,11 @@ is refused before the memory is asked for.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import stat
-import zipfile
-import zlib
+import tempfile
 
 import numpy as np
 import scipy  # its parts are loaded when they are used
@@ -32,13 +32,7 @@ __all__ = ["KINDS", "Table", "read_lines", "read_source"]
 #: Endings of the files that can be read.
 KINDS = (
     *(".npy", ".npz", ".csv", ".csv.gz", ".tsv", ".tsv.gz", ".mtx", ".mtx.gz"),
-    *(".parquet", ".h5ad"),
-)
-
-# Everything by which NumPy, scipy, pandas and the standard library say that a file is not readable.
-UNREADABLE = (
-    *(ValueError, EOFError, KeyError, IndexError, TypeError, OverflowError, RuntimeError),
-    *(NotImplementedError, SyntaxError, zipfile.BadZipFile, zlib.error),
+    *(".parquet", ".h5ad", ".h5mu"),
 )
 
 
@@ -54,7 +48,7 @@ def read_source(path, *, transpose=False, header=None, index=None) -> Table:
     >>> _ = path.write_text("term,a,b\\nwheel,1,0\\nroad,2,3\\n")
     >>> table = read_source(path)
     >>> table.values.tolist(), table.features, table.samples
-    ([[1.0, 0.0], [2.0, 3.0]], ('wheel', 'road'), ('a', 'b'))
+    ([[1, 0], [2, 3]], ('wheel', 'road'), ('a', 'b'))
     """
     path, _, name = _split_name(os.fspath(path))
     kind = next((kind for kind in KINDS[::-1] if path.lower().endswith(kind)), None)
@@ -66,13 +60,15 @@ def read_source(path, *, transpose=False, header=None, index=None) -> Table:
             table = read_table(path, tabs=kind.startswith(".tsv"), header=header, index=index)
         else:
             table = READERS[kind.removesuffix(".gz")](path, name)
-    except (OSError, *UNREADABLE) as error:
-        if isinstance(error, OSError) and error.errno is not None:
+    except (MemoryError, ImportError):
+        raise
+    except Exception as error:  # whatever a reader stumbles over, it is the file that is told
+        if isinstance(error, OSError) and error.filename is not None:
             raise
         raise ValueError(_sentence(path, error)) from error
     if len(table.values.shape) != 2 or 0 in table.values.shape:
         raise ValueError(f"{path} has shape {table.values.shape}: a source is a matrix.")
-    return table.T if transpose and kind != ".h5ad" else table
+    return table.T if transpose and kind not in (".h5ad", ".h5mu") else table
 
 
 def read_lines(path):
@@ -109,9 +105,9 @@ def _sentence(path, error):
 
 
 def _split_name(path):
-    """(file, ":", array) for ``file.npz:array``."""
+    """(file, ":", array) for ``file.npz:array`` and ``file.h5mu:modality``."""
     head, colon, tail = path.rpartition(":")
-    return (head, colon, tail) if head.lower().endswith(".npz") else (path, "", "")
+    return (head, colon, tail) if head.lower().endswith((".npz", ".h5mu")) else (path, "", "")
 
 
 def _check_numbers(dtype):
@@ -156,12 +152,40 @@ def _npz(path, name):
 
 
 def _mtx(path, name):
+    with _plain_text(path) as text:
+        matrix = _market(path, text)
+    if not scipy.sparse.issparse(matrix):
+        return Table(matrix)
+    check_structure(matrix, path)
+    return Table(scipy.sparse.csr_array(matrix))
+
+
+@contextlib.contextmanager
+def _plain_text(path):
+    """The path of an unpacked file without NUL characters.
+
+    scipy's reader ends the process where it meets one, and where an open file of Python's raises.
+    """
+    with contextlib.ExitStack() as stack:
+        packed = path.lower().endswith(".gz")
+        copy = stack.enter_context(tempfile.NamedTemporaryFile()) if packed else None
+        with opened(path) as file:
+            if not (chunk := file.read(14)).lower().startswith(b"%%matrixmarket"):
+                raise ValueError("it does not begin with %%MatrixMarket")
+            while chunk:
+                if b"\0" in chunk:
+                    raise ValueError("it holds NUL characters: it is not text")
+                if copy is not None:
+                    copy.write(chunk)
+                chunk = file.read(2**20)
+        if copy is not None:
+            copy.flush()
+        yield path if copy is None else copy.name
+
+
+def _market(path, text):
     size = os.path.getsize(path)
-    with opened(path) as file:
-        if not file.read(14).lower().startswith(b"%%matrixmarket"):
-            raise ValueError("it does not begin with %%MatrixMarket")
-    with opened(path) as file:
-        rows, columns, entries, layout, field, symmetry = scipy.io.mminfo(file)
+    rows, columns, entries, layout, field, symmetry = scipy.io.mminfo(text)
     if field == "complex":
         raise ValueError("it holds complex numbers, not real numbers")
     # an entry takes four bytes at least ("1 1" and the end of the line), a dense one two
@@ -171,12 +195,7 @@ def _mtx(path, name):
         raise ValueError(f"it claims {entries} entries but has {readable_bytes(size)}")
     if layout == "coordinate":
         check_extent((rows, columns), entries, path)
-    with opened(path) as file:
-        matrix = scipy.io.mmread(file)
-    if not scipy.sparse.issparse(matrix):
-        return Table(matrix)
-    check_structure(matrix, path)
-    return Table(scipy.sparse.csr_array(matrix))
+    return scipy.io.mmread(text)
 
 
 def _parquet(path, name):
@@ -188,12 +207,34 @@ def _parquet(path, name):
 
 def _h5ad(path, name):
     """Observations are samples and variables are features, whichever way round the file is asked."""
+    with _hdf5(path, ".h5ad") as file:
+        return _annotated(file, path)
+
+
+def _h5mu(path, name):
+    """One modality of several: an .h5ad file inside of a file."""
+    with _hdf5(path, ".h5mu") as file:
+        names = list(file["mod"])
+        if not name and len(names) > 1:
+            raise ValueError(
+                f"it holds {len(names)} modalities ({', '.join(names)}): write {path}:NAME"
+            )
+        if name and name not in names:
+            raise ValueError(f"it has no modality {name!r}, only {', '.join(names)}")
+        return _annotated(file["mod"][name or names[0]], path)
+
+
+def _hdf5(path, kind):
+    needed("anndata.io", kind, "anndata")  # before the file is looked at
+    return needed("h5py", kind, "anndata").File(path, "r")
+
+
+def _annotated(group, path):
     read = needed("anndata.io", ".h5ad", "anndata").read_elem
-    with needed("h5py", ".h5ad", "anndata").File(path, "r") as file:
-        parts = [file["X"]] if "encoding-type" not in file["X"].attrs else _parts(file["X"])
-        check_expansion(sum(part.nbytes for part in parts), os.path.getsize(path), path)
-        matrix = read(file["X"])
-        features, samples = (tuple(map(str, read(file[axis]).index)) for axis in ("var", "obs"))
+    parts = [group["X"]] if "encoding-type" not in group["X"].attrs else _parts(group["X"])
+    check_expansion(sum(part.nbytes for part in parts), os.path.getsize(path), path)
+    matrix = read(group["X"])
+    features, samples = (tuple(map(str, read(group[axis]).index)) for axis in ("var", "obs"))
     _check_numbers(matrix.dtype)
     if scipy.sparse.issparse(matrix):
         check_structure(matrix, path)
@@ -206,4 +247,7 @@ def _parts(node):
     return list(node.values()) if node.attrs["encoding-type"] != "array" else [node]
 
 
-READERS = {".npy": _npy, ".npz": _npz, ".mtx": _mtx, ".parquet": _parquet, ".h5ad": _h5ad}
+READERS = {
+    **{".npy": _npy, ".npz": _npz, ".mtx": _mtx, ".parquet": _parquet},
+    **{".h5ad": _h5ad, ".h5mu": _h5mu},
+}

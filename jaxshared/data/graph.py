@@ -6,7 +6,7 @@ A graph is kept as the pair (D, G) of non-negative arrays, never as their differ
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -14,8 +14,11 @@ import numpy as np
 import scipy  # its parts are loaded when they are used
 
 from jaxshared.checks import whole_number
+from jaxshared.data.shards import split_graph
 from jaxshared.data.sources import as_source, host
 from jaxshared.data.sparse import Sparse
+from jaxshared.data.split import Placed
+from jaxshared.typing import Array, Source, Sources
 
 __all__ = [
     "KERNELS",
@@ -39,7 +42,9 @@ class Graph(NamedTuple):
     weights: Sparse
 
 
-def neighbour_graph(source, neighbours=5, kernel="heat", *, width=None):
+def neighbour_graph(
+    source: Source, neighbours: int = 5, kernel: str = "heat", *, width: float | None = None
+) -> Graph:
     r"""The symmetric p-nearest-neighbour graph of the samples of a (features, samples) source.
 
     .. math:: G_{ij} = \mathcal{K}(x_i, x_j)
@@ -98,7 +103,7 @@ def _kernel(distances, kernel, width):
     return np.exp(-squares / (2 * scale)) if scale > 0 else np.ones_like(squares)
 
 
-def as_graph(weights, dtype=None):
+def as_graph(weights: Any, dtype: Any = None) -> Graph:
     """A graph from symmetric non-negative weights (samples, samples), dense or sparse.
 
     Weights of a sample to itself are dropped: they cancel in the Laplacian.
@@ -107,7 +112,11 @@ def as_graph(weights, dtype=None):
     [2.0, 2.0]
     """
     if isinstance(weights, Graph):
-        return weights if dtype is None else _graph(weights.weights.to_scipy(), dtype)
+        return (
+            weights
+            if dtype is None or weights.weights.split
+            else _graph(weights.weights.to_scipy(), dtype)
+        )
     matrix = scipy.sparse.csr_array(host(as_source(weights, "weights")))
     if matrix.shape[0] != matrix.shape[1]:
         raise ValueError(f"weights has shape {matrix.shape}: a graph joins samples with samples.")
@@ -121,7 +130,7 @@ def as_graph(weights, dtype=None):
     return _graph(matrix.maximum(matrix.T), dtype or matrix.dtype)
 
 
-def check_graphs(graphs, sources):
+def check_graphs(graphs: Any, sources: Sources) -> tuple[Any, ...]:
     """One graph or None per source, of the right size and type."""
     graphs = (None,) * len(sources) if graphs is None else graphs
     if hasattr(graphs, "degrees") or not isinstance(graphs, (tuple, list)):
@@ -130,12 +139,23 @@ def check_graphs(graphs, sources):
         raise ValueError(f"{len(graphs)} graphs for {len(sources)} sources: give one for each.")
     graphs = tuple(None if graph is None else as_graph(graph) for graph in graphs)
     for k, (graph, source) in enumerate(zip(graphs, sources)):
-        if graph is not None and graph.degrees.shape[0] != source.shape[1]:
+        samples = source.count if isinstance(source, Placed) else source.shape[1]
+        if graph is not None and graph.degrees.shape[0] not in (samples, source.shape[1]):
             raise ValueError(
                 f"graphs[{k}] joins {graph.degrees.shape[0]} samples but sources[{k}] has "
-                f"{source.shape[1]}: build it with js.graph.neighbour_graph(sources[{k}])."
+                f"{samples}: build it with js.graph.neighbour_graph(sources[{k}])."
             )
-    return graphs
+    return tuple(
+        _beside(graph, source) if isinstance(source, Placed) and graph is not None else graph
+        for graph, source in zip(graphs, sources)
+    )
+
+
+def _beside(graph, source):
+    """The graph split like the samples of its source; one that is split already as it is."""
+    if graph.weights.split is not None:
+        return graph
+    return Graph(*split_graph(graph.degrees, graph.weights.to_scipy(), source))
 
 
 def _graph(weights, dtype):
@@ -161,12 +181,12 @@ def _padded(matrix, size):
     return Sparse(pad(matrix.rows), pad(matrix.columns))
 
 
-def laplacian(graph):
+def laplacian(graph: Graph) -> Any:
     """:math:`L = D - G` as a scipy.sparse array, for those who want to look at it."""
     return scipy.sparse.diags_array(np.asarray(graph.degrees)) - graph.weights.to_scipy()
 
 
-def roughness(graph, coef):
+def roughness(graph: Graph, coef: Array) -> Array:
     r"""How much each column of ``coef`` changes along the edges.
 
     .. math:: \tfrac12 \sum_{ij} G_{ij} (h_{ir} - h_{jr})^2 = h_r^\top (D - G) h_r
@@ -189,6 +209,6 @@ def roughness(graph, coef):
     return jnp.maximum(jnp.sum(coef * ahead, axis=0) - jnp.sum(coef * behind, axis=0), 0)
 
 
-def graph_halves(graph, coef):
+def graph_halves(graph: Graph, coef: Array) -> tuple[Array, Array]:
     """The product of the Laplacian and ``coef`` as the non-negative pair (D coef, G coef)."""
     return graph.degrees[:, None] * coef, graph.weights @ coef

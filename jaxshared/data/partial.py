@@ -10,34 +10,24 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxshared.data.sparse import Sparse
+from jaxshared.data.weighted import Valued
 
 __all__ = ["Partial", "check_present", "mask_of"]
 
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class Partial:
+class Partial(Valued):
     """A source of which only the samples with ``present`` (samples, 1) of one count."""
 
     values: Any
     present: jax.Array
 
     @property
-    def shape(self):
-        """(features, samples)."""
-        return self.values.shape
-
-    @property
-    def dtype(self):
-        """Of the values."""
-        return self.values.dtype
-
-    @property
     def squares(self):
         """The sum of squares over the samples that count."""
         if isinstance(self.values, Sparse):
-            rows = self.values.rows
-            return jnp.sum(rows.data**2 * self.present[rows.indices, 0])
+            return jnp.sum(self.values.data**2 * self.values.at_columns(self.present[:, 0]))
         return jnp.sum((self.values * self.present[:, 0]) ** 2)
 
     @property

@@ -14,6 +14,7 @@ from jax.interpreters import ad, batching, mlir
 from jaxshared.data.crossed import Product
 from jaxshared.data.partial import Partial
 from jaxshared.data.sparse import Sparse
+from jaxshared.data.split import bare
 from jaxshared.data.weighted import Weighted
 from jaxshared.transforms import multilinear, register
 
@@ -33,11 +34,13 @@ __all__ = [
 
 def zero_filled(source):
     """The source with zeros where nothing was seen: a plain one, for starts and sizes."""
+    source = bare(source)
     return source.values if isinstance(source, Weighted | Partial) else source
 
 
 def squared_norm(source):
     r"""Sum of squares :math:`\|X\|_F^2`, each times its weight."""
+    source = bare(source)
     if isinstance(source, Weighted):
         data = (source.values, source.weights)
         x, w = (part.data if source.sparse else part for part in data)
@@ -53,6 +56,7 @@ def squared_norm(source):
 
 def total(source):
     """Sum of all entries, each times its weight."""
+    source = bare(source)
     if isinstance(source, Partial | Product):
         return source.total
     source = source.product if isinstance(source, Weighted) else source
@@ -61,6 +65,7 @@ def total(source):
 
 def model_total(source, basis, coef):
     """Sum of all entries of ``basis @ coef.T``, each times the weight it has in the source."""
+    source = bare(source)
     if not isinstance(source, Weighted):
         return jnp.dot(basis.sum(0), coef.sum(0))
     if source.sparse:
@@ -86,6 +91,7 @@ def num_entries(source):
 
 def product(source, coef):
     r"""The product :math:`X H`."""
+    source = bare(source)
     if isinstance(source, Partial):
         return source.values @ (coef * source.present)
     return (source.product if isinstance(source, Weighted) else source) @ coef
@@ -93,6 +99,7 @@ def product(source, coef):
 
 def transposed_product(source, basis):
     r"""The product :math:`X^\top B`, which a dense source gives fastest along its rows."""
+    source = bare(source)
     if isinstance(source, Partial):
         return transposed_product(source.values, basis) * source.present
     if isinstance(source, Weighted):

@@ -7,16 +7,19 @@ known of the rest). Whole samples that a view lacks are the case of columns of w
 
 from __future__ import annotations
 
-import warnings
+import dataclasses
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-import scipy.sparse
+import scipy  # its parts are loaded when they are used
 
+from jaxshared.data.names import ROWS, as_table, counted, matched, tell
 from jaxshared.data.sources import as_source, dense_values
 from jaxshared.data.sparse import Sparse
 from jaxshared.data.structure import check_structure
 from jaxshared.data.weighted import Weighted
+from jaxshared.typing import Source
 
 __all__ = ["missing", "observed", "weighted"]
 
@@ -24,34 +27,49 @@ __all__ = ["missing", "observed", "weighted"]
 LARGEST = 2**28
 
 
-def missing(source, name="source"):
+def missing(source: Source, name: str = "source") -> Weighted:
     """A source whose NaN entries were not seen: they take no part in the fit.
 
-    Takes what :func:`jaxshared.fit` takes: arrays, masked arrays, DataFrames; in a sparse matrix a
-    stored NaN is missing and what is not stored is zero, as ever.
+    Takes what :func:`jaxshared.fit` takes: arrays, masked arrays, DataFrames, whose names are kept; in a
+    sparse matrix a stored NaN is missing and what is not stored is zero, as ever.
 
     >>> missing(np.array([[1.0, np.nan], [2.0, 3.0]])).weights.tolist()
     [[1.0, 0.0], [1.0, 1.0]]
     """
-    if scipy.sparse.issparse(source) and np.prod(source.shape, dtype=float) > LARGEST:
+    table = as_table(source, name=name)
+    given = table.values
+    if scipy.sparse.issparse(given) and np.prod(given.shape, dtype=float) > LARGEST:
         raise ValueError(
-            f"{name} is sparse with {source.shape[0]} x {source.shape[1]} entries, and js.missing is dense. "
+            f"{name} is sparse with {given.shape[0]} x {given.shape[1]} entries, and js.missing is dense. "
             f"Use js.observed where only what it stores was seen."
         )
-    values = np.asarray(dense_values(source, name))
+    values = np.asarray(dense_values(given, name))
     seen = ~np.isnan(values)
-    return weighted(np.where(seen, values, 0), seen, name)
+    return weighted(dataclasses.replace(table, values=np.where(seen, values, 0)), seen, name)
 
 
-def weighted(source, weights, name="source"):
+def weighted(source: Source, weights: Any, name: str = "source") -> Weighted:
     """A source and one finite, non-negative weight per entry; an entry of weight zero was not seen.
 
-    Where ``source`` is sparse and so are the weights, the stored weights are those of the seen
-    entries and nothing is known of the rest; with dense weights the source becomes dense.
+    Names of a DataFrame are kept, and weights that have names too are put in their order. Where
+    ``source`` is sparse and so are the weights, the stored weights are those of the seen
+    entries and nothing is known of the rest, nor of entries whose stored weight is zero; with dense
+    weights the source becomes dense.
 
     >>> weighted(np.array([[1.0, 2.0]]), np.array([[1.0, 0.5]])).top.tolist()
     1.0
     """
+    table = as_table(source, name=name)
+    theirs = as_table(weights, name=f"weights of {name}")
+    labels = [counted([table, theirs], axis)[0] for axis in ROWS]
+    weights = matched(theirs, *labels, name=f"weights of {name}", of=name).values
+    found = _weighted(table.values, weights, name)
+    if not (table.features or table.samples or table.counting):
+        return found
+    return dataclasses.replace(found, called=dataclasses.replace(table, values=None))
+
+
+def _weighted(source, weights, name):
     shapes = _shape(source, name), _shape(weights, f"weights of {name}")
     if shapes[0] != shapes[1] or len(shapes[1]) != 2:
         raise ValueError(
@@ -77,7 +95,7 @@ def _shape(matrix, name):
         raise TypeError(f"{name} is a {type(matrix).__name__} that is not a matrix.") from None
 
 
-def observed(source, name="source"):
+def observed(source: Source, name: str = "source") -> Weighted:
     """A sparse source whose stored entries, zeros among them, are all that was seen.
 
     Ratings are the example: a film that was not rated is not a film that was rated zero.
@@ -93,8 +111,14 @@ def observed(source, name="source"):
         )
     check_structure(source, name)
     coo = scipy.sparse.coo_array(source)
-    ones = scipy.sparse.coo_array((np.ones(coo.nnz, np.float32), coo.coords), shape=coo.shape)
-    return _on_pattern(coo, ones, name)
+    return _on_pattern(coo, _ones(coo), name)
+
+
+def _ones(matrix):
+    """One at every stored entry, zeros among them."""
+    out = matrix.copy()
+    out.data = np.ones(matrix.nnz, np.float32)
+    return out
 
 
 def _on_pattern(source, weights, name):
@@ -108,13 +132,14 @@ def _on_pattern(source, weights, name):
         raise ValueError(
             f"{name} stores an entry twice: each entry is seen once. Average them first."
         )
+    known = _ones(pattern)
     pattern.eliminate_zeros()
     pattern.sort_indices()
     if pattern.nnz == 0:
         raise ValueError(f"{name} has no seen entry: there is nothing to fit.")
     values = scipy.sparse.csr_array(source)
     values.sum_duplicates()
-    outside = abs(values) - abs(values).multiply(pattern != 0)
+    outside = abs(values) - abs(values).multiply(known)
     if outside.nnz and abs(outside).max() > 0:
         raise ValueError(f"{name} has values where its weights have none: give a weight to each.")
     rows = np.repeat(np.arange(pattern.shape[0]), np.diff(pattern.indptr))
@@ -136,8 +161,7 @@ def _check_seen(seen, name):
     for count, what in zip(counts, ("feature", "sample")):
         empty = np.flatnonzero(count == 0)
         if empty.size:
-            warnings.warn(
+            tell(
                 f"{name} has {empty.size} {what}{'s' * (empty.size > 1)} without a seen entry (first: "
-                f"{empty[0]}): nothing can be said of them. Leave them out.",
-                stacklevel=4,
+                f"{empty[0]}): nothing can be said of them. Leave them out."
             )

@@ -5,6 +5,8 @@ from __future__ import annotations
 import operator
 from collections.abc import Mapping
 
+from jaxshared.checks import MOST, whole_number
+
 __all__ = ["as_sharing", "check_sharing"]
 
 
@@ -35,14 +37,13 @@ def check_sharing(pairs):
             raise ValueError(f"sharing set {members} is not a set of source indices from 0 up.")
         if members in seen:
             raise ValueError(f"sharing set {members} is given twice: add its ranks up instead.")
-        if rank < 0:
-            raise ValueError(f"sharing set {members} has rank {rank}: ranks are 0 or more.")
+        whole_number(rank, f"the rank of sharing set {members}", least=0, most=MOST["rank"])
         seen.add(members)
     used = {i for members, rank in pairs if rank > 0 for i in members}
     last = max((i for members, _ in pairs for i in members), default=0)
-    missing = sorted(set(range(last + 1)) - used)
-    if missing:
+    if len(used) <= last:  # the smallest that is not there; the largest may be any number
+        missing = next(i for i in range(last + 1) if i not in used)
         raise ValueError(
-            f"sources[{missing[0]}] has rank 0 in every sharing set: give it a component."
+            f"sources[{missing}] has rank 0 in every sharing set: give it a component."
         )
     return pairs

@@ -1,26 +1,32 @@
 """The boundary: what a source may be given as, checked once.
 
-Behind it a source is a JAX array, a :class:`Sparse`, or a :class:`Weighted`.
+Behind it a source is a JAX array, a :class:`Sparse`, or a :class:`Weighted`; one that is split over a mesh
+is :class:`Placed` around any of them until it is fitted.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
-import scipy.sparse
-from jax.experimental import sparse as jax_sparse
+import scipy  # its parts are loaded when they are used
 
-from jaxshared.data.sparse import Sparse
+from jaxshared.data.names import as_table, named_sources, oriented
+from jaxshared.data.sparse import Sparse, float_type, jax_sparse_kind
+from jaxshared.data.split import Placed, Split, bare, on_plain_mesh, under_plain_mesh
 from jaxshared.data.structure import check_structure
 from jaxshared.data.weighted import Weighted
+from jaxshared.typing import Source, Sources
 
-__all__ = ["as_source", "as_sources", "dense_values", "host"]
+__all__ = ["as_source", "as_sources", "checked_sources", "dense_values", "host", "unmasked"]
 
 
 def host(source):
     """Any source as a NumPy array or a scipy.sparse matrix; nothing is checked."""
-    if isinstance(source, jax_sparse.JAXSparse):
+    source = bare(source)
+    if jax_sparse_kind(source):
         source = as_source(source)
     if isinstance(source, Weighted):
         source = source.values
@@ -29,38 +35,59 @@ def host(source):
     return source if scipy.sparse.issparse(source) else np.asarray(source)
 
 
-def as_sources(sources, *, aligned="features", num_sources=None):
+def as_sources(
+    sources: Sources,
+    *,
+    aligned: str = "features",
+    num_sources: int | None = None,
+    rows: str = "features",
+) -> tuple[Any, ...]:
     """Checked sources of one common float type, as a tuple.
 
-    A single matrix counts as one source. ``aligned`` says what they must have in common.
+    A single matrix counts as one source. ``aligned`` says what they must have in common: where they
+    carry names (:mod:`jaxshared.data.names`), it is put in one order by them. ``rows`` says what their
+    rows are.
     """
-    if not isinstance(sources, (tuple, list)):
-        sources = (sources,)
-    if sources and all(_is_row(each) for each in sources):
+    sources = oriented(sources, rows)
+    return checked_sources(sources, aligned=aligned, num_sources=num_sources)[0]
+
+
+def checked_sources(sources, *, aligned="features", num_sources=None):
+    """The same sources together with their names, None where they have none."""
+    if isinstance(sources, (tuple, list)) and sources and all(_is_row(each) for each in sources):
         raise ValueError(
             f"sources is a {type(sources).__name__} of {len(sources)} rows of numbers: a sequence holds "
             f"sources. Pass one matrix as np.array(sources)."
         )
-    if not sources:
+    given, names = named_sources(sources, aligned)
+    if not given:
         raise ValueError("no sources: pass at least one (features, samples) matrix.")
-    if num_sources is not None and len(sources) != num_sources:
+    if num_sources is not None and len(given) != num_sources:
         raise ValueError(
-            f"{len(sources)} sources came but the model describes {num_sources}: pass one "
+            f"{len(given)} sources came but the model describes {num_sources}: pass one "
             f"(features, samples) matrix for each, as a tuple."
         )
-    sources = [as_source(source, f"sources[{i}]") for i, source in enumerate(sources)]
+    called = names.sources if names is not None and names.sources else range(len(given))
+    given = [as_source(each, f"sources[{name!r}]") for name, each in zip(called, given)]
+    _check_common(given, [f"sources[{name!r}]" for name in called], aligned)
+    dtype = jnp.result_type(*(source.dtype for source in given))
+    return tuple(source.astype(dtype) for source in given), names
+
+
+def _check_common(sources, called, aligned):
+    """As many features (or samples) in all of them."""
     axis, share, remedy = {
         "features": (0, "a basis", "Align the vocabularies with js.text.align."),
         "samples": (1, "samples", "Pass views of the same samples, in the same order."),
     }[aligned]
-    for i, source in enumerate(sources[1:], 1):
+    if len({source.shape[1 - axis] for source in sources}) == 1:  # the other way round it would fit
+        remedy += " If their rows are samples, pass rows='samples'."
+    for name, source in zip(called[1:], sources[1:]):
         if source.shape[axis] != sources[0].shape[axis]:
             raise ValueError(
-                f"sources[{i}] has {source.shape[axis]} {aligned} but sources[0] has "
+                f"{name} has {source.shape[axis]} {aligned} but {called[0]} has "
                 f"{sources[0].shape[axis]}: sources that share {share} need the same {aligned}. {remedy}"
             )
-    dtype = jnp.result_type(*(source.dtype for source in sources))
-    return tuple(source.astype(dtype) for source in sources)
 
 
 def _is_row(source):
@@ -68,7 +95,8 @@ def _is_row(source):
     return isinstance(source, (tuple, list)) and not any(np.ndim(each) for each in source[:1])
 
 
-def as_source(source, name="source"):
+@under_plain_mesh
+def as_source(source: Source, name: str = "source") -> Any:
     """One checked source: finite, non-negative, two-dimensional, in float32 or float64.
 
     >>> as_source(np.array([[1, -2]]))
@@ -76,19 +104,21 @@ def as_source(source, name="source"):
     ...
     ValueError: source has 1 negative entry (first at [0, 1]: -2.0): factorisation needs non-negative data.
     """
-    source = _convert(source, name)
+    source = _convert(as_table(source).values, name)
     if min(source.shape) == 0:
         raise ValueError(
             f"{name} has shape {source.shape}: it needs at least one feature and one sample."
         )
-    if isinstance(source, Weighted):
+    held = bare(source)
+    if isinstance(held, Weighted):
         return source  # made, and checked, by js.missing, js.weighted or js.observed
-    values = source.data if isinstance(source, Sparse) else source
+    values = held.data if isinstance(held, Sparse) else held
     if isinstance(values, jax.core.Tracer) or not values.size:
         return source  # values are unknown under jit: the caller has checked, or accepts the status
-    bad, high, norm = _range(values)
+    with jax.ensure_compile_time_eval():  # also where a program closes over the source
+        bad, high, norm = _range(values)
     if bool(bad):
-        raise ValueError(_complaint(source, name))
+        raise ValueError(_complaint(held, name))
     high, norm = float(high), float(norm)
     tiny = float(jnp.finfo(values.dtype).tiny)
     if high > 0 and not (tiny / 1e-8 < norm < 1e-8 / tiny):
@@ -103,14 +133,14 @@ def as_source(source, name="source"):
 def _range(values):
     # XLA's min and max lose a NaN in arrays of 4,096 entries and more: ask for it by name.
     bad = ~jnp.all(jnp.isfinite(values) & (values >= 0))
-    return bad, jnp.max(values), jnp.vdot(jnp.ravel(values), jnp.ravel(values))
+    return bad, jnp.max(values), jnp.sum(values * values)
 
 
 def dense_values(source, name="source"):
     """Any matrix as one dense float array, NaN and all: nothing but its type and shape is checked."""
     if isinstance(source, np.ma.MaskedArray):
         source = source.astype(np.result_type(source.dtype, np.float32)).filled(np.nan)
-    converted = _convert(source, name)
+    converted = bare(_convert(as_table(source).values, name))
     if isinstance(converted, Weighted):
         raise TypeError(f"{name} has entry weights already.")
     return (
@@ -120,19 +150,11 @@ def dense_values(source, name="source"):
 
 def _convert(source, name):
     """To a JAX array, a Sparse or a Weighted, without a look at the values."""
-    if isinstance(source, Sparse | Weighted):
+    if isinstance(source, Sparse | Weighted | Placed):
         return source
-    if isinstance(source, jax_sparse.BCOO | jax_sparse.BCSR):
+    if jax_sparse_kind(source) in ("BCOO", "BCSR"):
         source = _from_jax_sparse(source, name)
-    if isinstance(source, np.ma.MaskedArray):
-        if np.ma.is_masked(source):  # a mask that is lost would make data of what was not seen
-            raise ValueError(
-                f"{name} is a masked array with {int(np.ma.count_masked(source))} masked entries: pass "
-                f"js.missing({name}), which takes them as not seen."
-            )
-        source = source.data
-    if hasattr(source, "columns") and hasattr(source, "to_numpy"):  # a DataFrame
-        source = source.sparse.to_coo() if hasattr(source, "sparse") else source.to_numpy()
+    source = unmasked(source, name)
     if scipy.sparse.issparse(source):
         if source.dtype.kind not in "biuf":
             raise TypeError(f"{name} has dtype {source.dtype}: pass real numbers.")
@@ -148,8 +170,19 @@ def _convert(source, name):
     return _dense(source, name)
 
 
+def unmasked(source, name, remedy=None):
+    """A masked array without masked entries as a plain one; anything else as it is."""
+    if not isinstance(source, np.ma.MaskedArray):
+        return source
+    if np.ma.is_masked(source):  # a mask that is lost would make data of what was not seen
+        remedy = remedy or f"pass js.missing({name}), which takes them as not seen"
+        count = int(np.ma.count_masked(source))
+        raise ValueError(f"{name} is a masked array with {count} masked entries: {remedy}.")
+    return source.data
+
+
 def _from_jax_sparse(source, name):
-    coo = source.to_bcoo() if isinstance(source, jax_sparse.BCSR) else source
+    coo = source.to_bcoo() if jax_sparse_kind(source) == "BCSR" else source
     if coo.n_batch or coo.n_dense or len(coo.shape) != 2:
         raise TypeError(f"{name} is a batched {type(source).__name__}: pass one plain matrix.")
     at = np.asarray(coo.indices).T
@@ -179,13 +212,25 @@ def _dense(source, name):
             + (" Reshape one sample with x[:, None]." if array.ndim == 1 else "")
         )
     # Half precision cannot hold sums of squares; integers and booleans become real numbers.
-    dtype = jax.dtypes.canonicalize_dtype(jnp.promote_types(array.dtype, jnp.float32))
+    dtype = float_type(array.dtype)
     if isinstance(array, jax.Array):
-        return array.astype(dtype)
+        return _where(array.astype(dtype))
     with np.errstate(over="ignore"):  # what does not fit is reported as infinite below
         converted = jnp.asarray(array.astype(dtype))
     _check_not_vanished(array, converted, name)
     return converted
+
+
+def _where(array):
+    """An array that is split by samples over a mesh, with the mesh; any other one as it is."""
+    array = on_plain_mesh(array)
+    place = None if isinstance(array, jax.core.Tracer) else array.sharding
+    if not isinstance(place, jax.sharding.NamedSharding):
+        return array
+    axis = dict(enumerate(place.spec)).get(1)
+    if array.is_fully_replicated or not isinstance(axis, str):
+        return array
+    return Placed(array, None, array.shape[1], Split(place.mesh, axis))
 
 
 def _check_not_vanished(given, converted, name):
@@ -199,6 +244,9 @@ def _check_not_vanished(given, converted, name):
 
 def _complaint(source, name):
     """What is wrong with the values of a source, how often, where first, and what to do."""
+    pieces = source.data if isinstance(source, Sparse) else source
+    if not pieces.is_fully_addressable:
+        return f"{name} has entries that are negative or not finite, in some process: look at each part."
     if isinstance(source, Sparse):
         coo = source.to_scipy().tocoo()
         values, at = coo.data, np.stack(coo.coords, 1)

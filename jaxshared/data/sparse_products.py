@@ -3,16 +3,20 @@
 ``spmm``: X @ dense, linear in the dense operand, with the product along the other layout as its transpose.
 ``sampled``: the entries of B H^T at the stored places. ``spread``: the product of given entries at the
 stored places with a dense matrix. Sampled and spread are the transposes of each other.
+
+Of a matrix that is split over devices (``split``, see :mod:`jaxshared.data.split`) the operands are stacked
+blocks, and each device makes the products of its own.
 """
 
 from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
-from jax.experimental import sparse as jax_sparse
+from jax import export
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
+from jaxshared.data.split import by_block
 from jaxshared.transforms import Pair, multilinear, register
 from jaxshared.transforms.pairs import plus
 
@@ -23,16 +27,22 @@ spmm_p = Primitive("spmm")
 LANES = 8
 
 
-def _spmm(data, indices, indptr, data_t, indices_t, indptr_t, dense):
-    return _spread(data, indices, indptr, dense)
+def _spmm(data, indices, indptr, data_t, indices_t, indptr_t, dense, *, split):
+    return _spread(data, indices, indptr, dense, split=split)
 
 
-def _spread(data, indices, indptr, dense):
+def _spread(data, indices, indptr, dense, *, split):
+    return by_block(_block_spread, split, (data, indices, indptr), (dense,), (1,), 0)
+
+
+def _block_spread(data, indices, indptr, dense):
     shape = (indptr.shape[0] - 1, dense.shape[0])
     if data.shape[0] == 0 or dense.shape[1] == 0:
         return jnp.zeros((shape[0], dense.shape[1]), dense.dtype)
     columns = dense.shape[1]
     # Whole vector registers: other widths run two to four times slower on a CPU.
+    from jax.experimental import sparse as jax_sparse  # a third of our time to load
+
     product = jax_sparse.bcsr_dot_general(
         jax_sparse.BCSR((data, indices, indptr), shape=shape),
         jnp.pad(dense, ((0, 0), (0, -columns % LANES))),
@@ -41,23 +51,58 @@ def _spread(data, indices, indptr, dense):
     return product[:, :columns]
 
 
-spmm_p.def_impl(jax.jit(_spmm))
-mlir.register_lowering(spmm_p, mlir.lower_fun(_spmm, multiple_results=False))
+def _plain_spmm(data, indices, indptr, data_t, indices_t, indptr_t, dense, *, split):
+    return _plain_spread(data, indices, indptr, dense, split=split)
+
+
+def _plain_spread(data, indices, indptr, dense, *, split):
+    return by_block(_block_plain, split, (data, indices, indptr), (dense,), (1,), 0)
+
+
+def _block_plain(data, indices, indptr, dense):
+    """The same in plain JAX, one column after the other: nothing larger than the values exists."""
+    rows, places = indptr.shape[0] - 1, places_of(indices, indptr)
+
+    def column(own):
+        entries = data * own.at[indices].get(mode="promise_in_bounds")
+        return jax.ops.segment_sum(entries, places, rows, indices_are_sorted=True)
+
+    return jax.lax.map(column, dense.T).T
+
+
+def _rows_of(indptr, split):
+    """How many rows the whole matrix has."""
+    return (indptr.shape[-1] - 1) * (split.count if split and split.side == 0 else 1)
+
+
+def _lower(primitive, rule, plain):
+    """``rule``, and in programs that leave the process ``plain``: kernels have no guarantee there."""
+
+    def lowered(ctx, *args, split):
+        leaves = ctx.module_context.lowering_parameters.for_export
+        chosen = plain if leaves else rule
+        return mlir.lower_fun(chosen, multiple_results=False)(ctx, *args, split=split)
+
+    primitive.def_impl(jax.jit(rule, static_argnames="split"))
+    mlir.register_lowering(primitive, lowered)
+
+
+_lower(spmm_p, _spmm, _plain_spmm)
 
 
 @spmm_p.def_abstract_eval
-def _abstract(data, indices, indptr, data_t, indices_t, indptr_t, dense):
-    return jax.core.ShapedArray((indptr.shape[0] - 1, dense.shape[1]), dense.dtype)
+def _abstract(data, indices, indptr, data_t, indices_t, indptr_t, dense, *, split):
+    return jax.core.ShapedArray((_rows_of(indptr, split), dense.shape[1]), dense.dtype)
 
 
-def _jvp(primals, tangents):
+def _jvp(primals, tangents, *, split):
     matrix = primals[:-1]
-    out = spmm_p.bind(*primals)
+    out = spmm_p.bind(*primals, split=split)
     terms = []
     if type(tangents[0]) is not ad.Zero:  # the other copy of the values has no part in this product
-        terms.append(spread_p.bind(tangents[0], *primals[1:3], primals[-1]))
+        terms.append(spread_p.bind(tangents[0], *primals[1:3], primals[-1], split=split))
     if type(tangents[-1]) is not ad.Zero:
-        terms.append(spmm_p.bind(*matrix, tangents[-1]))
+        terms.append(spmm_p.bind(*matrix, tangents[-1], split=split))
     return out, _sum(terms, out)
 
 
@@ -65,29 +110,30 @@ def _sum(terms, out):
     return sum(terms[1:], terms[0]) if terms else ad.Zero(jax.typeof(out).to_tangent_aval())
 
 
-def _transpose(cotangent, data, indices, indptr, data_t, indices_t, indptr_t, dense):
+def _transpose(cotangent, data, indices, indptr, data_t, indices_t, indptr_t, dense, *, split):
     assert ad.is_undefined_primal(dense)
     if type(cotangent) is ad.Zero:
         return [None] * 6 + [ad.Zero(dense.aval)]
     swapped = (data_t, indices_t, indptr_t, data, indices, indptr)
-    return [None] * 6 + [spmm_p.bind(*swapped, cotangent)]
+    return [None] * 6 + [spmm_p.bind(*swapped, cotangent, split=split and split.flipped)]
 
 
-def _batch(args, dims):
+def _batch(args, dims, *, split):
     *matrix, dense = args
     if any(d is not None for d in dims[:-1]):
-        return _one_by_one(spmm_p, args, dims)
-    return _wide(lambda wide: spmm_p.bind(*matrix, wide), dense, dims[-1])
+        return _one_by_one(spmm_p, args, dims, split)
+    return _wide(lambda wide: spmm_p.bind(*matrix, wide, split=split), dense, dims[-1])
 
 
-def _one_by_one(primitive, args, dims):
+def _one_by_one(primitive, args, dims, split):
     """A batch of sparse matrices: one product after the other."""
     moved = [a if d is None else jnp.moveaxis(a, d, 0) for a, d in zip(args, dims)]
     mapped = [a for a, d in zip(moved, dims) if d is not None]
 
     def one(slices):
         rest = iter(slices)
-        return primitive.bind(*(a if d is None else next(rest) for a, d in zip(moved, dims)))
+        operands = (a if d is None else next(rest) for a, d in zip(moved, dims))
+        return primitive.bind(*operands, split=split)
 
     return jax.lax.map(one, mapped), 0
 
@@ -126,8 +172,8 @@ sampled_p, spread_p = Primitive("sampled"), Primitive("spread")
 GATHERED = 4096
 
 
-def _sampled(indices, indptr, left, right):
-    return _sampled_lanes(indices, indptr, left[:, None], right[:, None])[:, 0]
+def _sampled(indices, indptr, left, right, *, split):
+    return _sampled_lanes(indices, indptr, left[:, None], right[:, None], split)[..., 0]
 
 
 def places_of(indices, indptr):
@@ -136,8 +182,12 @@ def places_of(indices, indptr):
     return jnp.repeat(rows, jnp.diff(indptr), total_repeat_length=indices.shape[0])
 
 
-def _sampled_lanes(indices, indptr, left, right):
+def _sampled_lanes(indices, indptr, left, right, split):
     """For (size, lanes, rank) factors: (entries, lanes)."""
+    return by_block(_block_sampled, split, (indices, indptr), (left, right), (0, 1), None)
+
+
+def _block_sampled(indices, indptr, left, right):
     lanes, rank = left.shape[1:]
     dtype, count = jnp.result_type(left, right), indices.shape[0]
     if count == 0 or rank == 0:
@@ -145,7 +195,9 @@ def _sampled_lanes(indices, indptr, left, right):
     left, right = (each.reshape(each.shape[0], lanes * rank) for each in (left, right))
     # A sum over the rank by a product with ones: up to ten times as fast as a reduction, on a CPU.
     adds = jnp.kron(jnp.eye(lanes, dtype=dtype), jnp.ones((rank, 1), dtype))
-    size = min(max(GATHERED // lanes, 256), count)
+    size = max(GATHERED // lanes, 256)
+    if not export.is_symbolic_dim(count):
+        size = min(size, count)
     parts = -(-count // size)
     missing = (0, parts * size - count)
     places = [
@@ -160,65 +212,71 @@ def _sampled_lanes(indices, indptr, left, right):
     return jax.lax.map(part, places).reshape(-1, lanes)[:count]
 
 
-for _primitive, _rule in ((sampled_p, _sampled), (spread_p, _spread)):
-    _primitive.def_impl(jax.jit(_rule))
-    mlir.register_lowering(_primitive, mlir.lower_fun(_rule, multiple_results=False))
+for _primitive, _rule, _plain in (
+    (sampled_p, _sampled, _sampled),
+    (spread_p, _spread, _plain_spread),
+):
+    _lower(_primitive, _rule, _plain)
     register(_primitive, multilinear)
 
 
 @sampled_p.def_abstract_eval
-def _sampled_abstract(indices, indptr, left, right):
+def _sampled_abstract(indices, indptr, left, right, *, split):
     return jax.core.ShapedArray(indices.shape, jnp.result_type(left, right))
 
 
 @spread_p.def_abstract_eval
-def _spread_abstract(entries, indices, indptr, dense):
-    return jax.core.ShapedArray((indptr.shape[0] - 1, dense.shape[1]), dense.dtype)
+def _spread_abstract(entries, indices, indptr, dense, *, split):
+    return jax.core.ShapedArray((_rows_of(indptr, split), dense.shape[1]), dense.dtype)
 
 
-def _sampled_jvp(primals, tangents):
+def _sampled_jvp(primals, tangents, *, split):
     at, (left, right) = primals[:2], primals[2:]
-    out = sampled_p.bind(*primals)
+    out = sampled_p.bind(*primals, split=split)
     pairs = ((tangents[2], (tangents[2], right)), (tangents[3], (left, tangents[3])))
-    return out, _sum(
-        [sampled_p.bind(*at, *pair) for t, pair in pairs if type(t) is not ad.Zero], out
-    )
+    moved = [pair for tangent, pair in pairs if type(tangent) is not ad.Zero]
+    return out, _sum([sampled_p.bind(*at, *pair, split=split) for pair in moved], out)
 
 
-def _spread_jvp(primals, tangents):
+def _spread_jvp(primals, tangents, *, split):
     entries, *at, dense = primals
-    out = spread_p.bind(*primals)
+    out = spread_p.bind(*primals, split=split)
     pairs = ((tangents[0], (tangents[0], dense)), (tangents[3], (entries, tangents[3])))
-    terms = [spread_p.bind(e, *at, d) for t, (e, d) in pairs if type(t) is not ad.Zero]
-    return out, _sum(terms, out)
+    moved = [pair for tangent, pair in pairs if type(tangent) is not ad.Zero]
+    return out, _sum([spread_p.bind(e, *at, d, split=split) for e, d in moved], out)
 
 
-def _sampled_transpose(cotangent, indices, indptr, left, right):
+def _sampled_transpose(cotangent, indices, indptr, left, right, *, split):
     if type(cotangent) is ad.Zero:
         return [None] * 4
     if ad.is_undefined_primal(left):
-        return [None, None, spread_p.bind(cotangent, indices, indptr, right), None]
-    return [None, None, None, _scattered(cotangent, indices, indptr, left, right.aval)]
+        return [None, None, spread_p.bind(cotangent, indices, indptr, right, split=split), None]
+    return [None, None, None, _scattered(cotangent, indices, indptr, left, right.aval, split)]
 
 
-def _spread_transpose(cotangent, entries, indices, indptr, dense):
+def _spread_transpose(cotangent, entries, indices, indptr, dense, *, split):
     if type(cotangent) is ad.Zero:
         return [None] * 4
     if ad.is_undefined_primal(entries):
-        return [sampled_p.bind(indices, indptr, cotangent, dense), None, None, None]
-    return [None, None, None, _scattered(entries, indices, indptr, cotangent, dense.aval)]
+        return [sampled_p.bind(indices, indptr, cotangent, dense, split=split), None, None, None]
+    return [None, None, None, _scattered(entries, indices, indptr, cotangent, dense.aval, split)]
 
 
-def _scattered(entries, indices, indptr, left, aval):
+def _scattered(entries, indices, indptr, left, aval, split):
     """The product along columns: there is no transposed layout of these entries."""
-    out = jnp.zeros(aval.shape, aval.dtype)
-    return out.at[indices].add(entries[:, None] * left[places_of(indices, indptr)])
+    rows = aval.shape[0] // (split.count if split and split.side == 1 else 1)
+
+    def scatter(entries, indices, indptr, left):
+        out = jnp.zeros((rows, *aval.shape[1:]), aval.dtype)
+        return out.at[indices].add(entries[:, None] * left[places_of(indices, indptr)])
+
+    return by_block(scatter, split, (entries, indices, indptr), (left,), (0,), 1)
 
 
-def _sampled_batch(args, dims):
+def _sampled_batch(args, dims, *, split):
     indices, indptr, left, right = args
     if dims[0] is not None or dims[1] is not None:
-        return jax.vmap(_sampled, in_axes=dims)(*args), 0
+        return _one_by_one(sampled_p, args, dims, split)
     lanes = next(a.shape[d] for a, d in zip(args[2:], dims[2:]) if d is not None)
     left, right = (
         jnp.broadcast_to(a[:, None], (a.shape[0], lanes, a.shape[1]))
@@ -226,14 +284,14 @@ def _sampled_batch(args, dims):
         else jnp.moveaxis(a, d, 1)
         for a, d in zip((left, right), dims[2:])
     )
-    return _sampled_lanes(indices, indptr, left, right), 1
+    return _sampled_lanes(indices, indptr, left, right, split), indices.ndim
 
 
-def _spread_batch(args, dims):
+def _spread_batch(args, dims, *, split):
     *matrix, dense = args
     if all(d is None for d in dims[:-1]):
-        return _wide(lambda wide: spread_p.bind(*matrix, wide), dense, dims[-1])
-    return _one_by_one(spread_p, args, dims)
+        return _wide(lambda wide: spread_p.bind(*matrix, wide, split=split), dense, dims[-1])
+    return _one_by_one(spread_p, args, dims, split)
 
 
 ad.primitive_jvps[sampled_p], ad.primitive_jvps[spread_p] = _sampled_jvp, _spread_jvp

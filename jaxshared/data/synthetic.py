@@ -12,6 +12,8 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
+from jaxshared.typing import Array
+
 __all__ = ["LabelledViews", "overlapping_views"]
 
 
@@ -24,8 +26,15 @@ class LabelledViews(NamedTuple):
 
 
 def overlapping_views(
-    key, samples=10_000, *, num_clusters=4, num_views=2, features=2, spread=0.12, overlap=0.2
-):
+    key: Array,
+    samples: int = 10_000,
+    *,
+    num_clusters: int = 4,
+    num_views: int = 2,
+    features: int = 2,
+    spread: float = 0.12,
+    overlap: float = 0.2,
+) -> LabelledViews:
     """Gaussian clusters in the positive orthant, two of which overlap in each view.
 
     The paper states the plan (two views in two dimensions, four clusters, "two of the randomly

@@ -16,10 +16,11 @@ import itertools
 import os
 import re
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from jaxshared.data.names import Table
 from jaxshared.data.structure import EXPANSION, readable_bytes
 
 __all__ = ["Table", "named_frame", "needed", "opened", "read_table"]
@@ -43,19 +44,6 @@ INDEX_WORDS = re.compile(
 
 # So many whole numbers that only grow are more likely names than data.
 GROWING = 5
-
-
-class Table(NamedTuple):
-    """A matrix (features, samples), and the names of both where the file has them (else None)."""
-
-    values: Any
-    features: tuple[str, ...] | None = None
-    samples: tuple[str, ...] | None = None
-
-    @property
-    def T(self) -> Table:
-        """Features and samples exchanged."""
-        return Table(self.values.T, self.samples, self.features)
 
 
 def read_table(path, *, tabs=False, header=None, index=None) -> Table:
@@ -91,21 +79,28 @@ def read_table(path, *, tabs=False, header=None, index=None) -> Table:
         raise ValueError("it has a header and no rows") from None
     rows = tuple(frame.pop(0)) if index else None
     columns = tuple(first[len(first) - frame.shape[1] :]) if header else None
-    return Table(_numbers(pandas, frame), _kept(rows), _kept(columns))
+    hint = " (columns are separated by tabs, semicolons or commas, and one of names may come first)"
+    return _table(_numbers(pandas, frame, hint), rows, columns)
 
 
 def named_frame(frame) -> Table:
     """A DataFrame as a table: its index, or else a first column of text, names the rows.
+
+    Names that only count from 0 are not kept, those of a part of such a frame are. A frame of sparse
+    columns stays sparse.
 
     >>> import pandas
     >>> named_frame(pandas.DataFrame({"term": ["bus", "car"], "a": [1, 0]})).features
     ('bus', 'car')
     """
     pandas = needed("pandas", "tables", "files")
-    rows = None if isinstance(frame.index, pandas.RangeIndex) else tuple(map(str, frame.index))
-    if rows is None and frame.shape[1] and not _is_numeric(pandas, frame.dtypes.iloc[0]):
-        rows, frame = tuple(map(str, frame.iloc[:, 0])), frame.iloc[:, 1:]
-    return Table(_numbers(pandas, frame), _kept(rows), _kept(tuple(map(str, frame.columns))))
+    rows, numbered = frame.index, isinstance(frame.index, pandas.RangeIndex)
+    if numbered and frame.shape[1] and not _is_numeric(pandas, frame.dtypes.iloc[0]):
+        rows, frame = frame.iloc[:, 0], frame.iloc[:, 1:]
+    frame = frame.infer_objects()
+    sparse = frame.shape[1] and all(isinstance(t, pandas.SparseDtype) for t in frame.dtypes)
+    values = frame.sparse.to_coo() if sparse else _numbers(pandas, frame)
+    return _table(values, *(tuple(map(str, each)) for each in (rows, frame.columns)))
 
 
 @contextlib.contextmanager
@@ -324,7 +319,7 @@ def _is_numeric(pandas, dtype):
     return pandas.api.types.is_any_real_numeric_dtype(dtype) or dtype == np.bool_
 
 
-def _numbers(pandas, frame):
+def _numbers(pandas, frame, hint=""):
     """The values of a frame, or an error that shows the first cell that is not a number."""
     for at, dtype in enumerate(frame.dtypes):
         if not _is_numeric(pandas, dtype):
@@ -334,15 +329,19 @@ def _numbers(pandas, frame):
             place = int(wrong[0]) if wrong.size else 0
             cell = str(column.iloc[place])
             cell = cell if len(cell) < 30 else f"{cell[:30]}..."
-            raise ValueError(
-                f"it has {cell!r} at [{place}, {at}], where a number is needed (columns are "
-                f"separated by tabs, semicolons or commas, and one column of names may come first)"
-            )
+            raise ValueError(f"it has {cell!r} at [{place}, {at}], where a number is needed{hint}")
+    if all(isinstance(dtype, np.dtype) for dtype in frame.dtypes):
+        return frame.to_numpy()
     return frame.to_numpy(dtype=np.float64, na_value=np.nan)
 
 
-def _kept(names):
-    """Names, unless they only count from 0, as pandas numbers what has no name."""
-    counting = (str(number) for number in itertools.count())
-    plain = names is None or all(name == number for name, number in zip(names, counting))
-    return None if plain else tuple(map(str, names))
+def _table(values, rows, columns):
+    """Names are kept unless they only count from 0, as pandas numbers what has no name."""
+    given = {"features": rows, "samples": columns}
+    plain = {axis for axis, names in given.items() if names is not None and _counts(names)}
+    kept = {axis: None if axis in plain else names for axis, names in given.items()}
+    return Table(values, **kept, counting=frozenset(plain))
+
+
+def _counts(names):
+    return all(name == str(number) for number, name in enumerate(names))

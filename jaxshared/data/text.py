@@ -13,10 +13,14 @@ too short to learn from. A *document* is a string, or a sequence of terms that i
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy  # its parts are loaded when they are used
+
+from jaxshared.data.corpora import Corpus, frame_corpora
+from jaxshared.data.names import Table
+from jaxshared.typing import Sources
 
 __all__ = [
     "Counts",
@@ -25,6 +29,8 @@ __all__ = [
     "align",
     "count_terms",
     "drop_rare",
+    "from_corpora",
+    "from_frame",
     "query_vectors",
     "sources_from_counts",
     "sources_from_documents",
@@ -44,13 +50,25 @@ class Texts(NamedTuple):
     """Weighted sources over one vocabulary.
 
     ``idf`` holds one weight vector per source (a query against source ``i`` is weighted with
-    ``idf[i]``), ``items`` the original positions of the items that were kept, per source.
+    ``idf[i]``), ``items`` the original positions of the items that were kept, per source. ``names`` of the
+    sources, ``ids`` and ``titles`` of their items are there where the documents had any.
     """
 
     sources: tuple
     vocabulary: np.ndarray
     idf: tuple
     items: tuple
+    names: tuple | None = None
+    ids: tuple | None = None
+    titles: tuple | None = None
+
+    def named(self) -> dict[str, Table]:
+        """The sources with their names, terms and ids, for :func:`jaxshared.fit`."""
+        count = len(self.sources)
+        names = self.names or tuple(f"source {i}" for i in range(count))
+        terms = tuple(self.vocabulary.tolist())
+        ids = self.ids or (None,) * count
+        return {n: Table(x, terms, own) for n, x, own in zip(names, self.sources, ids)}
 
 
 class Queries(NamedTuple):
@@ -86,7 +104,7 @@ def _check_texts(texts, name):
     return texts
 
 
-def count_terms(documents, *, vectorizer=None, **options):
+def count_terms(documents: Any, *, vectorizer: Any = None, **options: Any) -> Counts:
     """Count the terms of documents: strings, which scikit-learn tokenises, or sequences of terms.
 
     ``options`` go to :class:`sklearn.feature_extraction.text.CountVectorizer` (``stop_words``,
@@ -115,7 +133,9 @@ def count_terms(documents, *, vectorizer=None, **options):
     return Counts(scipy.sparse.csr_array(counts.T), vocabulary, np.arange(len(documents)))
 
 
-def align(sources, vocabularies, *, how="union"):
+def align(
+    sources: Sources, vocabularies: Any, *, how: str = "union"
+) -> tuple[tuple[Any, ...], np.ndarray]:
     """Put two or more sources over one sorted vocabulary.
 
     ``how="union"`` keeps every term (a source has a row of zeros for a term it lacks),
@@ -167,7 +187,9 @@ def _onto(source, terms, vocabulary):
     )
 
 
-def drop_rare(sources, vocabulary, *, min_items=1, min_terms=1):
+def drop_rare(
+    sources: Sources, vocabulary: Any, *, min_items: int = 1, min_terms: int = 1
+) -> tuple[Any, ...]:
     """Leave out terms of fewer than ``min_items`` items, then items of fewer than ``min_terms``
     terms.
 
@@ -194,7 +216,9 @@ def drop_rare(sources, vocabulary, *, min_items=1, min_terms=1):
     return kept_sources, np.asarray(vocabulary)[rows], tuple(items)
 
 
-def tfidf(counts, *, sublinear=False, norm="l2", idf=None):
+def tfidf(
+    counts: Any, *, sublinear: bool = False, norm: str = "l2", idf: Any = None
+) -> tuple[Any, np.ndarray]:
     r"""Weight term counts (features, samples) by rarity; returns the source and its idf weights.
 
     .. math:: x_{tj} = tf_{tj} \left(1 + \log\frac{1 + n}{1 + df_t}\right), \qquad
@@ -229,17 +253,20 @@ def tfidf(counts, *, sublinear=False, norm="l2", idf=None):
 
 
 def sources_from_counts(
-    counts,
-    vocabularies,
+    counts: Any,
+    vocabularies: Any,
     *,
-    how="union",
-    min_items=1,
-    min_terms=1,
-    sublinear=False,
-    norm="l2",
-    idf="source",
-):
+    how: str = "union",
+    min_items: int = 1,
+    min_terms: int = 1,
+    sublinear: bool = False,
+    norm: str = "l2",
+    idf: str = "source",
+    weighting: str = "tfidf",
+) -> Texts:
     """From term counts per source to tf-idf sources over one vocabulary: align, drop, weight.
+
+    ``weighting="counts"`` leaves the counts as they are, as ``loss="kl"`` wants them.
 
     ``idf="source"`` weights every source by its own term frequencies, as the papers do;
     ``idf="pooled"`` by those of all sources together. Negative counts are refused.
@@ -257,12 +284,19 @@ def sources_from_counts(
     kept, vocabulary, items = drop_rare(
         aligned, vocabulary, min_items=min_items, min_terms=min_terms
     )
+    if weighting not in ("tfidf", "counts"):
+        raise ValueError(f"weighting is {weighting!r}: choose 'tfidf' or 'counts'.")
+    if weighting == "counts":
+        plain = tuple(scipy.sparse.csr_array(each, dtype=np.float32) for each in kept)
+        return Texts(plain, vocabulary, (np.ones(len(vocabulary)),) * len(kept), items)
     common = tfidf(scipy.sparse.hstack(kept, format="csr"))[1] if idf == "pooled" else None
     pairs = [tfidf(each, sublinear=sublinear, norm=norm, idf=common) for each in kept]
     return Texts(tuple(p[0] for p in pairs), vocabulary, tuple(p[1] for p in pairs), items)
 
 
-def sources_from_documents(corpora, *, vectorizer_options=None, **options):
+def sources_from_documents(
+    corpora: Any, *, vectorizer_options: dict[str, Any] | None = None, **options: Any
+) -> Texts:
     """The same from raw documents: ``corpora`` holds one collection of documents per source.
 
     ``vectorizer_options`` go to :func:`count_terms`, the rest to :func:`sources_from_counts`.
@@ -277,7 +311,44 @@ def sources_from_documents(corpora, *, vectorizer_options=None, **options):
     )
 
 
-def query_vectors(queries, vocabulary, *, idf=None, expand=True, norm="l2"):
+def from_corpora(
+    corpora: Sequence[Corpus], *, vectorizer_options: dict[str, Any] | None = None, **options: Any
+) -> Texts:
+    """Sources with names, ids and titles, of :func:`jaxshared.data.corpora.read_corpora` or the like."""
+    documents = [corpus.texts for corpus in corpora]
+    made = sources_from_documents(documents, vectorizer_options=vectorizer_options, **options)
+    kept = [
+        tuple(tuple(part[i] for i in items) for part in (corpus.ids, corpus.titles))
+        for corpus, items in zip(corpora, made.items)
+    ]
+    ids, titles = zip(*kept)
+    return made._replace(names=tuple(c.name for c in corpora), ids=ids, titles=titles)
+
+
+def from_frame(
+    frame: Any,
+    *,
+    text: str = "text",
+    outlet: str | None = None,
+    title: str | None = None,
+    vectorizer_options: dict[str, Any] | None = None,
+    **options: Any,
+) -> Texts:
+    """Sources of a DataFrame of texts, one per outlet; other ``options`` as in :func:`sources_from_counts`.
+
+    >>> import pandas
+    >>> rows = {"text": ["red car", "red bus", "blue bus"], "outlet": ["daily", "daily", "weekly"]}
+    >>> texts = from_frame(pandas.DataFrame(rows), outlet="outlet")
+    >>> texts.names, texts.ids, texts.vocabulary.tolist()
+    (('daily', 'weekly'), (('0', '1'), ('2',)), ['blue', 'bus', 'car', 'red'])
+    """
+    corpora = frame_corpora(frame, text=text, outlet=outlet, title=title)
+    return from_corpora(corpora, vectorizer_options=vectorizer_options, **options)
+
+
+def query_vectors(
+    queries: Any, vocabulary: Any, *, idf: Any = None, expand: bool = True, norm: str = "l2"
+) -> Queries:
     """Queries as vectors over the vocabulary, with the KDD paper's expansion.
 
     A query is a string (its words are taken in lower case) or a sequence of words. With ``expand``

@@ -3,26 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 
 from jaxshared.data.sparse import Sparse
 
-__all__ = ["Weighted"]
+__all__ = ["Valued", "Weighted"]
 
 
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
-class Weighted:
-    """Values and their weights: two arrays, or two :class:`Sparse` on one pattern.
-
-    ``values`` are zero wherever ``weights`` are; ``top`` is the largest weight.
-    """
-
-    values: jax.Array | Sparse
-    weights: jax.Array | Sparse
-    top: jax.Array
+class Valued:
+    """A kind of source that has ``values`` and says something more of them."""
 
     @property
     def shape(self):
@@ -31,13 +24,34 @@ class Weighted:
 
     @property
     def dtype(self):
-        """Of values and weights."""
+        """Of the values."""
         return self.values.dtype
 
     @property
     def ndim(self):
         """Two."""
         return 2
+
+
+@functools.partial(
+    jax.tree_util.register_dataclass,
+    data_fields=("values", "weights", "top"),
+    meta_fields=(),
+    drop_fields=("called",),
+)
+@dataclasses.dataclass(frozen=True)
+class Weighted(Valued):
+    """Values and their weights: two arrays, or two :class:`Sparse` on one pattern.
+
+    ``values`` are zero wherever ``weights`` are; ``top`` is the largest weight. ``called`` is a
+    :class:`~jaxshared.data.names.Table` without values that has the names of what it was made from, until the
+    boundary has read them: as a pytree a Weighted has none.
+    """
+
+    values: jax.Array | Sparse
+    weights: jax.Array | Sparse
+    top: jax.Array
+    called: Any = dataclasses.field(default=None, repr=False, compare=False)
 
     @property
     def sparse(self):
@@ -47,12 +61,13 @@ class Weighted:
     @property
     def T(self):
         """The transpose."""
-        return Weighted(self.values.T, self.weights.T, self.top)
+        called = self.called and self.called.T
+        return Weighted(self.values.T, self.weights.T, self.top, called)
 
     def astype(self, dtype):
         """The same source in another float type."""
         values, weights = self.values.astype(dtype), self.weights.astype(dtype)
-        return Weighted(values, weights, jnp.asarray(self.top, dtype))
+        return Weighted(values, weights, jnp.asarray(self.top, dtype), self.called)
 
     @property
     def product(self):

@@ -11,12 +11,14 @@ import itertools
 import jax
 import jax.numpy as jnp
 import numpy as np
-import scipy.sparse
+import scipy  # its parts are loaded when they are used
 
 from jaxshared.base import Model
 from jaxshared.data.products import squared_norm, total, transposed_product, zero_filled
 from jaxshared.data.sources import host
 from jaxshared.data.sparse import Sparse
+from jaxshared.data.split import Rows
+from jaxshared.initial.draws import uniform_at
 
 __all__ = [
     "METHODS",
@@ -35,8 +37,11 @@ def random_factors(key, ranks, sizes, dtype):
     """Uniform (0, 1) factors: for each rank a tuple with one (size, rank) factor per size.
 
     All come from one draw, which compiles to one small program. Column r of factor number s depends
-    on the key, s and r alone.
+    on the key, s and r alone. A size may be the :class:`Rows` of samples that are split over devices:
+    each device draws its own, and the same numbers as one device would.
     """
+    if any(isinstance(size, Rows) for size in sizes):
+        return _drawn_in_place(key, ranks, sizes, dtype)
 
     def component(s, r):
         own = jax.random.fold_in(jax.random.fold_in(key, s), r)
@@ -50,6 +55,19 @@ def random_factors(key, ranks, sizes, dtype):
         tuple(draw[a:b, c:d] for a, b in itertools.pairwise(rows))
         for c, d in itertools.pairwise(columns)
     )
+
+
+def _drawn_in_place(key, ranks, sizes, dtype):
+    out, begin = [[] for _ in ranks], 0
+    for size in sizes:
+        count = size.count if isinstance(size, Rows) else size
+        for s, rank in enumerate(ranks):
+            keys = jax.vmap(lambda r, s=s: jax.random.fold_in(jax.random.fold_in(key, s), r))(
+                jnp.arange(rank)
+            )
+            out[s].append(uniform_at(keys, begin, size, dtype, minval=1e-3))
+        begin += count
+    return tuple(tuple(factors) for factors in out)
 
 
 def random_columns(key, size, rank, dtype):

@@ -5,13 +5,16 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
-from jaxshared.data.products import product, sum_ratio, transposed_product
+from jaxshared.data.products import product, squared_norm, sum_ratio, transposed_product
+from jaxshared.data.split import rows_of
 from jaxshared.initial.factors import nndsvd, random_factors
 
-__all__ = ["chain", "heavy_weights", "start_views", "unit_sums"]
+__all__ = ["chain", "collective", "heavy_weights", "repeated", "start_views", "unit_sums"]
 
 # As in the authors' code: three rounds over the views, and steps enough for NMF to settle.
 ROUNDS, STEPS = 3, 200
+# Few: the start should agree, not be ColNMF's end.
+COLLECTIVE = 50
 
 
 def start_views(key, sources, rank, method, *, heavy=False):
@@ -19,11 +22,11 @@ def start_views(key, sources, rank, method, *, heavy=False):
 
     ``heavy``: random bases are means of the samples whose coefs are largest, the same in all views.
     """
-    dtype, samples = sources[0].dtype, sources[0].shape[1]
-    if method in ("random", "chain"):
+    dtype, samples = sources[0].dtype, rows_of(sources[0])
+    if method in ("random", "chain", "collective"):
         sizes = (*(source.shape[0] for source in sources), samples)
         ((*bases, coef),) = random_factors(key, (rank,), sizes, dtype)
-        if heavy and method == "random":
+        if heavy and method != "chain":
             weights = heavy_weights(coef)
             bases = [product(source, weights) for source in sources]
         return tuple(bases), (coef,) * len(sources)
@@ -39,7 +42,8 @@ def start_views(key, sources, rank, method, *, heavy=False):
 
 def heavy_weights(coef):
     """Weights (samples, rank) that mostly fall on the few samples with the largest coefs in (0, 1)."""
-    weights = 1 / (1 - coef + 10 * jnp.finfo(coef.dtype).eps) ** 2
+    # no sample has a coef of zero: such a row is a place without one
+    weights = jnp.where(coef > 0, 1 / (1 - coef + 10 * jnp.finfo(coef.dtype).eps) ** 2, 0)
     return weights / weights.sum(0)
 
 
@@ -61,6 +65,32 @@ def chain(params, sources, rounds=ROUNDS, steps=STEPS):
     return params._replace(bases=bases, coefs=coefs)
 
 
+def collective(params, sources, steps=COLLECTIVE):
+    """One coef for all views at first: multiplicative steps of ColNMF on relative errors.
+
+    A view has no say about samples that it lacks.
+    """
+    tiny = jnp.finfo(params.coefs[0].dtype).tiny
+    ones = lambda x: jnp.ones((x.shape[0], 1), x.dtype)
+    there = [(transposed_product(x, ones(x)) > 0).astype(x.dtype) for x in sources]
+    sizes = [squared_norm(x) for x in sources]
+    weights = [jnp.where(n > 0, 1 / jnp.where(n > 0, n, 1), 0) for n in sizes]
+
+    def step(_, pair):
+        bases, coef = pair
+        pos, neg, new = 0, 0, []
+        for source, basis, mask, weight in zip(sources, bases, there, weights):
+            seen = coef * mask
+            basis = basis * product(source, seen) / jnp.maximum(basis @ (seen.T @ seen), tiny)
+            pos = pos + mask * (weight * (coef @ (basis.T @ basis)))
+            neg = neg + weight * transposed_product(source, basis)
+            new.append(basis)
+        return tuple(new), jnp.where(pos > 0, coef * neg / jnp.maximum(pos, tiny), coef)
+
+    bases, coef = jax.lax.fori_loop(0, steps, step, (params.bases, params.coefs[0]))
+    return params._replace(bases=bases, coefs=(coef,) * len(sources))
+
+
 def _nmf(source, basis, coef, steps):
     """Lee and Seung's rule, and columns of the basis that sum to 1."""
     tiny = jnp.finfo(coef.dtype).tiny
@@ -73,6 +103,38 @@ def _nmf(source, basis, coef, steps):
         return basis, coef * neg / jnp.maximum(pos, tiny)
 
     return jax.lax.fori_loop(0, steps, step, (basis, coef))
+
+
+def repeated(view, params, v, inner):
+    """``view`` of view v so many times, or until it has "converged"."""
+    if inner == "converged":
+        return _until_settled(view, params, v)
+    if inner == 1:
+        return view(params)
+    return jax.lax.fori_loop(0, inner, lambda _, p: view(p), params)
+
+
+def _until_settled(view, params, v, tol=1e-4, max_moves=1000):
+    """``view`` again and again until a move changes basis and coef of view v by less than ``tol``.
+
+    Of their norms; the loop has no reverse-mode derivative.
+    """
+
+    def changed(new, old):
+        pairs = ((new.bases[v], old.bases[v]), (new.coefs[v], old.coefs[v]))
+        return jnp.any(jnp.stack([_norm(a - b) > tol * _norm(a) for a, b in pairs]))
+
+    def more(carry):
+        params, _, count = carry
+        new = view(params)
+        return new, changed(new, params), count + 1
+
+    running = lambda carry: carry[1] & (carry[2] < max_moves)
+    return jax.lax.while_loop(running, more, (params, jnp.array(True), 0))[0]
+
+
+def _norm(z):
+    return jnp.sqrt(jnp.sum(z * z))
 
 
 def unit_sums(basis, coef):

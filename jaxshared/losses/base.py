@@ -10,6 +10,10 @@ from __future__ import annotations
 
 import dataclasses
 
+from jaxshared.base import Quadratic
+from jaxshared.terms import View
+from jaxshared.typing import Array, Source
+
 __all__ = ["Loss"]
 
 
@@ -23,38 +27,38 @@ class Loss:
     rule_descends = False
 
     @property
-    def degree(self):
+    def degree(self) -> float:
         """The power of c by which the loss grows when source and approximation are multiplied by c."""
         return 1.0
 
     @property
-    def exponent(self):
+    def exponent(self) -> float:
         """The power of neg / pos that makes the multiplicative rule descend."""
         return 1.0
 
-    def value(self, source, basis, coef):
+    def value(self, source: Source, basis: Array, coef: Array) -> Array:
         """The loss of ``basis @ coef.T``, a scalar."""
         raise NotImplementedError(f"{type(self).__name__} does not define value.")
 
-    def quick(self, source, basis, coef):
+    def quick(self, source: Source, basis: Array, coef: Array) -> Array:
         """The same up to a constant of the source, where that is cheaper."""
         return self.value(source, basis, coef)
 
-    def halves(self, view):
+    def halves(self, view: View) -> tuple[Array, Array]:
         """The halves of the gradient as the block of a :class:`jaxshared.terms.View` sees it."""
         raise NotImplementedError(f"{type(self).__name__} does not define halves.")
 
-    def quadratic(self, view):
+    def quadratic(self, view: View) -> Quadratic:
         """The block problem, where ``least_squares``."""
         raise NotImplementedError(f"{type(self).__name__} does not define quadratic.")
 
-    def exact(self, source):
+    def exact(self, source: Source) -> bool:
         """Whether ``quadratic`` is the loss itself for this source, and not a bound that touches it."""
         return self.least_squares
 
-    def size(self, source):
+    def size(self, source: Source) -> Array:
         """What the loss is divided by to be free of units: its value at the simplest model."""
         raise NotImplementedError(f"{type(self).__name__} does not define size.")
 
-    def check(self, source, name):
+    def check(self, source: Source, name: str) -> None:
         """A ValueError where the loss is not defined for a source."""

@@ -26,6 +26,8 @@ from jaxshared.data.sparse import Sparse
 from jaxshared.data.weighted import Weighted
 from jaxshared.losses.base import Loss
 from jaxshared.losses.guards import above, constant_size
+from jaxshared.terms import View
+from jaxshared.typing import Array, Source
 
 __all__ = ["Beta"]
 
@@ -53,18 +55,18 @@ class Beta(Loss):
         object.__setattr__(self, "beta", beta)
 
     @property
-    def degree(self):
+    def degree(self) -> float:
         """Beta itself."""
         return self.beta
 
     @property
-    def exponent(self):
+    def exponent(self) -> float:
         """1 / (2 - beta) below 1, 1 / (beta - 1) above 2."""
         if self.beta < 1:
             return 1 / (2 - self.beta)
         return 1 / (self.beta - 1) if self.beta > 2 else 1.0
 
-    def value(self, source, basis, coef):
+    def value(self, source: Source, basis: Array, coef: Array) -> Array:
         """Entry by entry; what a sparse source does not store has divergence a^beta / beta."""
         if stored(source) and not isinstance(source, Weighted):
             zeros = everywhere_sum(basis, coef, lambda a: self._own(a, jnp.zeros_like(a)))
@@ -88,7 +90,7 @@ class Beta(Loss):
             return jnp.where(positive, safe * jnp.log(safe / a) - safe, 0)
         return jnp.where(positive, safe**b / (b * (b - 1)) - x * a ** (b - 1) / (b - 1), 0)
 
-    def halves(self, view):
+    def halves(self, view: View) -> tuple[Array, Array]:
         """Products of A^(beta - 1) and of X A^(beta - 2) with the factor on the other side."""
         b, source, factor = self.beta, view.source, view.factor[:, view.columns]
         factors = (view.basis, view.coef)
@@ -103,11 +105,11 @@ class Beta(Loss):
         both = lambda x, a: (above(a, x) ** (b - 1), neg_entries(x, a))
         return entry_products(source, *factors, both, view.side, factor)
 
-    def size(self, source):
+    def size(self, source: Source) -> Array:
         """The divergence of the constant model; of a constant source, its entries to the power beta."""
         return constant_size(self, source)
 
-    def check(self, source, name):
+    def check(self, source: Source, name: str) -> None:
         """Without positive entries everywhere the divergence is infinite for beta of 0 and less."""
         if self.beta > 0:
             return

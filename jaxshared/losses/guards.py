@@ -5,6 +5,7 @@ from __future__ import annotations
 import jax.numpy as jnp
 
 from jaxshared.data.products import model_total, total, zero_filled
+from jaxshared.data.split import Placed, bare
 
 __all__ = ["above", "constant_size"]
 
@@ -19,9 +20,11 @@ def constant_size(loss, source):
     """The loss of the best constant approximation, the mean; where that is nothing, the scale of a loss."""
     plain = zero_filled(source)
     ones = [jnp.ones((size, 1), plain.dtype) for size in plain.shape]
+    if isinstance(source, Placed) and source.numbers is not None:  # places without a sample
+        ones[1] = (source.numbers >= 0).astype(plain.dtype)[:, None]
     count = model_total(source, *ones)
     mean = total(source) / jnp.where(count > 0, count, 1)
-    size = loss.value(source, ones[0] * mean, ones[1])
+    size = loss.value(bare(source), ones[0] * mean, ones[1])
     scale = count * jnp.where(mean > 0, mean, 1) ** loss.degree
     eps = jnp.finfo(plain.dtype).eps
     return jnp.where(size > 100 * eps * scale, size, jnp.where(mean > 0, scale, 0))

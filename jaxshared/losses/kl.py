@@ -19,6 +19,8 @@ from jaxshared.data.products import model_total
 from jaxshared.data.weighted import Weighted
 from jaxshared.losses.base import Loss
 from jaxshared.losses.guards import above, constant_size
+from jaxshared.terms import View
+from jaxshared.typing import Array, Source
 
 __all__ = ["KL"]
 
@@ -34,14 +36,14 @@ class KL(Loss):
 
     rule_descends = True
 
-    def value(self, source, basis, coef):
+    def value(self, source: Source, basis: Array, coef: Array) -> Array:
         """Over the stored entries, and the sum of the approximation for the others."""
         if stored(source) and not isinstance(source, Weighted):
             own = entry_sum(source, basis, coef, lambda x, a: _log_ratio(x, a) - x)
             return own + model_total(source, basis, coef)
         return entry_sum(source, basis, coef, lambda x, a: _log_ratio(x, a) - x + a)
 
-    def halves(self, view):
+    def halves(self, view: View) -> tuple[Array, Array]:
         """(X / A) times the factor on the other side, and that factor's column sums."""
         factor = view.factor[:, view.columns]
         if isinstance(view.source, Weighted):
@@ -52,7 +54,7 @@ class KL(Loss):
         )
         return jnp.broadcast_to(factor.sum(0), neg.shape), neg
 
-    def size(self, source):
+    def size(self, source: Source) -> Array:
         """The loss of the constant model; the sum of a source that is constant itself."""
         return constant_size(self, source)
 

@@ -31,6 +31,8 @@ from jaxshared.data.products import (
 )
 from jaxshared.data.weighted import Weighted
 from jaxshared.losses.base import Loss
+from jaxshared.terms import View
+from jaxshared.typing import Array, Source
 
 __all__ = ["Squared"]
 
@@ -48,7 +50,7 @@ class Squared(Loss):
     rule_descends = True
     degree = 2
 
-    def value(self, source, basis, coef):
+    def value(self, source: Source, basis: Array, coef: Array) -> Array:
         """A dense source is subtracted, so that an exact fit has error zero; others as they can be."""
         if isinstance(source, Partial):
             return gram_error(source, basis, coef * source.present)
@@ -56,14 +58,14 @@ class Squared(Loss):
             return entry_sum(source, basis, coef, lambda x, a: (x - a) ** 2)
         return gram_error(source, basis, coef)
 
-    def quick(self, source, basis, coef):
+    def quick(self, source: Source, basis: Array, coef: Array) -> Array:
         r"""Less :math:`\|X\|^2`, from :math:`X^\top B`, which the coef move has just made."""
         if isinstance(source, Weighted):
             return self.value(source, basis, coef)
         coef = coef * source.present if isinstance(source, Partial) else coef
         return gram_change(source, basis, coef)
 
-    def halves(self, view):
+    def halves(self, view: View) -> tuple[Array, Array]:
         """The true halves, also where the problem is a bound."""
         if not isinstance(view.source, Weighted) or view.source.sparse:
             block = view.whole[:, view.columns]
@@ -78,7 +80,7 @@ class Squared(Loss):
         )
         return pos, neg
 
-    def quadratic(self, view):
+    def quadratic(self, view: View) -> Quadratic:
         """In Gram order; all blocks of one round see the same products with the data."""
         source, factor, columns = view.source, view.factor, view.columns
         if isinstance(source, Weighted) and source.sparse:
@@ -97,13 +99,14 @@ class Squared(Loss):
             gram=top * gram[columns, columns],
             neg=neg,
             rest=sum(rests[1:], rests[0]) if rests else None,
+            present=source.present if view.side and isinstance(source, Partial) else None,
         )
 
-    def exact(self, source):
+    def exact(self, source: Source) -> bool:
         """Filling in gives a bound."""
         return not (isinstance(source, Weighted) and not source.sparse)
 
-    def size(self, source):
+    def size(self, source: Source) -> Array:
         """The error of the zero model."""
         return squared_norm(source)
 

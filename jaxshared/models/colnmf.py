@@ -15,6 +15,7 @@ from jaxshared.checks import whole_number
 from jaxshared.factorisation import Factorisation
 from jaxshared.initial.views import start_views
 from jaxshared.terms import Term, own
+from jaxshared.typing import AnyParams, Array, Sources
 
 __all__ = ["ColNMF", "Params"]
 
@@ -50,15 +51,15 @@ class ColNMF(Factorisation):
         object.__setattr__(self, "rank", whole_number(self.rank, "rank"))
         super().__post_init__()
 
-    def terms(self, count):
+    def terms(self, count: int) -> tuple[Term, ...]:
         """View v: a basis of its own, and one coef for all."""
         return tuple(Term(v, own("bases", v), own("coefs", 0)) for v in range(count))
 
-    def count_sources(self, params):
+    def count_sources(self, params: AnyParams) -> int:
         """One per basis."""
         return len(params.bases)
 
-    def init(self, key, sources, *, method="random"):
+    def init(self, key: Array, sources: Sources, *, method: str = "random") -> AnyParams:
         """Random factors with the sums of the views, or NNDSVD of the first view."""
         bases, coefs = start_views(key, sources, self.rank, method)
         return self.rescale(Params(bases, coefs[:1]), sources)

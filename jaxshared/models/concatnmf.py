@@ -10,6 +10,8 @@ and sparse and dense ones may stand together.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
+from typing import Any
 
 import jax.numpy as jnp
 
@@ -27,7 +29,7 @@ class ConcatNMF(ColNMF):
     [0.0303, 0.0303]
     """
 
-    def default_weights(self, sizes):
+    def default_weights(self, sizes: Sequence[Any]) -> tuple[Any, ...]:
         """One over the size of all views together, for each."""
         whole = sum(sizes)
         return (jnp.where(whole > 0, 1 / jnp.where(whole > 0, whole, 1), 1),) * len(sizes)

@@ -11,17 +11,19 @@ here.
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import jax.numpy as jnp
 
 from jaxshared.base import Params
 from jaxshared.checks import whole_number
-from jaxshared.data.products import sum_ratio
+from jaxshared.data.split import rows_of
 from jaxshared.factorisation import Factorisation
 from jaxshared.initial import factors as start
 from jaxshared.models.shared import SharedNMF
 from jaxshared.penalties import Departure
-from jaxshared.terms import Projection, Term, own, summed
+from jaxshared.terms import Term, own, summed
+from jaxshared.typing import AnyParams, Array, Sources
 
 __all__ = ["INMF"]
 
@@ -48,18 +50,18 @@ class INMF(Factorisation):
         object.__setattr__(self, "rank", whole_number(self.rank, "rank"))
         super().__post_init__()
 
-    def terms(self, count):
+    def terms(self, count: int) -> tuple[Term, ...]:
         """Source i: the shared profiles and its departures summed, and a coef of its own."""
         return tuple(Term(i, summed("bases", (0, 1 + i)), own("coefs", i)) for i in range(count))
 
     @property
-    def own_penalties(self):
+    def own_penalties(self) -> tuple[Any, ...]:
         """The size of the departures."""
         return (Departure(),)
 
-    def init(self, key, sources, *, method="random"):
+    def init(self, key: Array, sources: Sources, *, method: str = "random") -> AnyParams:
         """Random factors scaled to each source, or NNDSVD of all sources side by side."""
-        sizes = (*[sources[0].shape[0]] * (1 + len(sources)), *(x.shape[1] for x in sources))
+        sizes = (*[sources[0].shape[0]] * (1 + len(sources)), *(rows_of(x) for x in sources))
         ((shared, *rest),) = start.random_factors(key, (self.rank,), sizes, sources[0].dtype)
         coefs = tuple(rest[len(sources) :])
         if method != "random":
@@ -71,15 +73,3 @@ class INMF(Factorisation):
         departures = tuple(level * departure for departure in rest[: len(sources)])
         params = Params((shared, *departures), coefs)
         return self.rescale(params, sources) if method == "random" else params
-
-    def projection(self, params, source, index, hyper=None):
-        """With the departures of that source, and their price."""
-        if hyper is None or isinstance(hyper, dict):
-            hyper = self.hyper((source,), **(hyper or {}))
-        each = {n: v[index : index + 1] for n, v in hyper._asdict().items() if isinstance(v, tuple)}
-        one = hyper._replace(**each) if len(hyper.weights) > 1 else hyper
-        coef = jnp.zeros((source.shape[1], self.rank), source.dtype)
-        if not self.term_loss.least_squares:
-            coef = coef + sum_ratio(source, self.basis_of(params, index), coef + 1)
-        bases = (params.bases[0], params.bases[1 + index])
-        return Projection(self, Params(bases, (coef,)), one)

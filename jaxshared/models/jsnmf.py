@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import operator
+from typing import Any
 
 from jaxshared.data.sharing import check_sharing
 from jaxshared.models.shared import SharedBasis
@@ -47,7 +48,7 @@ class JSNMF(SharedBasis):
         super().__post_init__()
 
     @property
-    def sharing(self):
+    def sharing(self) -> tuple[Any, ...]:
         """Everything shared by all, then one specific set per source."""
         everyone = tuple(range(len(self.specific)))
         own = tuple(((i,), rank) for i, rank in enumerate(self.specific))

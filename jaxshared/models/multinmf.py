@@ -12,19 +12,22 @@ consensus is free of any unit (P(d, k)). Another loss takes the place of the squ
 from __future__ import annotations
 
 import dataclasses
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jaxshared.base import Model
+from jaxshared.block import put
 from jaxshared.checks import per_source, whole_number
 from jaxshared.data.partial import Partial, mask_of
 from jaxshared.factorisation import Factorisation
 from jaxshared.initial import views
-from jaxshared.penalties import Agreement
+from jaxshared.penalties.agreement import Agreement, filled_coefs, levelled
 from jaxshared.terms import Term, own
+from jaxshared.typing import AnyHyper, AnyParams, Array, Sources
 
 __all__ = ["MultiNMF", "Params"]
 
@@ -41,10 +44,10 @@ class Params(NamedTuple):
 class MultiNMF(Factorisation):
     """``rank`` components in every view; ``inner`` moves of each view before the consensus moves.
 
-    ``inner=1`` suits every solver. The paper's algorithm 1 is ``inner`` of 100 or so with the
-    Multiplicative solver: the same objective, other intermediate points. Hyper-parameters:
-    ``weights`` (1), ``agreement`` (0.01), ``scales``, and ``present``, for each view None or a mask
-    of the samples that it has.
+    ``inner=1`` suits every solver. Algorithm 1 of the paper is ``inner="converged"`` with the
+    Multiplicative solver, or 100 and so: the same objective, other intermediate points. Hyper-parameters:
+    ``weights`` (1), ``agreement`` (from the data), ``scales``, and ``present``, for each view None or a
+    mask of the samples that it has.
 
     >>> import jaxshared as js
     >>> x, y = jnp.kron(jnp.eye(2), jnp.ones((3, 4))), jnp.kron(jnp.eye(2), jnp.ones((2, 4)))
@@ -54,81 +57,83 @@ class MultiNMF(Factorisation):
     """
 
     rank: int
-    inner: int = 1
+    inner: int | str = 1
 
     aligned = "samples"
-    inits = (*Model.inits, "chain")
+    inits = (*Model.inits, "collective", "chain")
+    best_init = "collective"
     visits_in_order = False
 
     def __post_init__(self):
         object.__setattr__(self, "rank", whole_number(self.rank, "rank"))
-        object.__setattr__(self, "inner", whole_number(self.inner, "inner"))
+        if self.inner != "converged":
+            object.__setattr__(self, "inner", whole_number(self.inner, "inner"))
         super().__post_init__()
 
-    def terms(self, count):
+    def terms(self, count: int) -> tuple[Term, ...]:
         """View v: a basis and a coef of its own."""
         return tuple(Term(v, own("bases", v), own("coefs", v)) for v in range(count))
 
     @property
-    def own_penalties(self):
+    def own_penalties(self) -> tuple[Any, ...]:
         """Agreement with the consensus."""
         return (Agreement(),)
 
-    def source_weights(self, sources, given):
+    def hyper(self, sources: Sources, **changes: Any) -> AnyHyper:
+        """By default no view pulls more than the median one; its error counts less to the same degree."""
+        hyper = super().hyper(sources, **changes)
+        return hyper if {"agreement", "weights"} & set(changes) else levelled(hyper)
+
+    def source_weights(self, sources: Sources, given: Any) -> tuple[Any, ...]:
         """1 for every view: the paper has none."""
         return per_source(1.0 if given is None else given, sources, "weights")
 
-    def term_weights(self, hyper):
+    def term_weights(self, hyper: AnyHyper) -> tuple[Any, ...]:
         """The losses of views that sum to 1."""
         degree = self.term_loss.degree
         return tuple(weight * scale**degree for weight, scale in zip(hyper.weights, hyper.scales))
 
-    def seen_sources(self, params, sources, hyper):
+    def seen_sources(self, params: AnyParams, sources: Sources, hyper: AnyHyper) -> tuple[Any, ...]:
         """Only the samples that a view has."""
         masks = [mask_of(hyper, v) for v in range(len(sources))]
         if hyper.present is not None and not self.term_loss.least_squares:
-            raise ValueError(
-                f"present is for squared error, not {self.loss!r}: use js.missing(view)."
-            )
+            raise ValueError(f"present is for squared error, not {self.loss!r}: use js.missing.")
         return tuple(x if m is None else Partial(x, m) for x, m in zip(sources, masks))
 
-    def components(self, params):
+    def components(self, params: AnyParams) -> AnyParams:
         """Component r is column r of every block: the consensus ties the views."""
         return jax.tree.map(lambda z: np.arange(z.shape[1]), params)
 
-    def normalise(self, params, hyper=None):
+    def normalise(self, params: AnyParams, hyper: AnyHyper | None = None) -> AnyParams:
         """Bases with columns that sum to 1, the paper's gauge."""
-        pairs = [views.unit_sums(u, v) for u, v in zip(params.bases, params.coefs)]
-        bases, coefs = zip(*pairs)
+        bases, coefs = zip(*map(views.unit_sums, params.bases, params.coefs))
         return params._replace(bases=bases, coefs=coefs)
 
-    def init(self, key, sources, *, method="random"):
+    def init(self, key: Array, sources: Sources, *, method: str = "random") -> AnyParams:
         """All views start from the same coefs, so that their components mean the same.
 
-        ``random``: random coefs, and as column r of every basis a mean of the samples whose coef r
-        is largest: the same samples in all views. ``chain``: as in the authors' code, NMF of the
-        first view, whose coefs start the second, and so on, three times round. NNDSVD: of the first.
+        ``random``: random coefs, and as column r of every basis a mean of the samples whose coef r is
+        largest. ``collective``, what ``js.fit`` begins with: then some steps of ColNMF, the model of full
+        agreement. ``chain``: as in the authors' code, NMF of the first view, whose coefs start the
+        second, and so on, three times round. NNDSVD: of the first.
         """
         bases, coefs = views.start_views(key, sources, self.rank, method, heavy=True)
         params = self.rescale(Params(bases, coefs, jnp.zeros_like(coefs[0])), sources)
-        return self.rescale(views.chain(params, sources), sources) if method == "chain" else params
+        further = {"chain": views.chain, "collective": views.collective}.get(method)
+        return params if further is None else self.rescale(further(params, sources), sources)
 
-    def rescale(self, params, sources):
+    def rescale(self, params: AnyParams, sources: Sources) -> AnyParams:
         """Coefs multiplied so that every approximation has the sum of its view, and their mean."""
         params = super().rescale(params, sources)
         (agreement,) = self.own_penalties
         return params._replace(consensus=agreement.mean(params, self.hyper(sources)))
 
-    def visit(self, params, move):
+    def visit(self, params: AnyParams, move: Callable[..., Any]) -> AnyParams:
         """Algorithm 1: every view ``inner`` times (eqs. 3.8, 3.9, 3.10), then the consensus."""
         number = len(params.bases)
         for v in range(number):
-
-            def view(_, params, v=v):
-                return move(self._unit_sums(move(params, v), v), number + v)
-
-            several = self.inner > 1
-            params = jax.lax.fori_loop(0, self.inner, view, params) if several else view(0, params)
+            view = lambda params, v=v: move(self._unit_sums(move(params, v), v), number + v)
+            params = views.repeated(view, params, v, self.inner)
         return move(params, 2 * number)
 
     def _unit_sums(self, params, v):
@@ -137,14 +142,8 @@ class MultiNMF(Factorisation):
         if any(block in (v, number + v) for block, _ in self.frozen):
             return params
         basis, coef = views.unit_sums(params.bases[v], params.coefs[v])
-        bases = (*params.bases[:v], basis, *params.bases[v + 1 :])
-        return params._replace(bases=bases, coefs=(*params.coefs[:v], coef, *params.coefs[v + 1 :]))
+        return put(put(params, v, basis), number + v, coef)
 
-    def impute(self, params, hyper):
+    def impute(self, params: AnyParams, hyper: AnyHyper) -> AnyParams:
         """``params`` with the coefs of absent samples from the consensus: ``reconstruct`` fills."""
-        coefs = []
-        for v, coef in enumerate(params.coefs):
-            mask, sums = mask_of(hyper, v), hyper.scales[v] * params.bases[v].sum(0)
-            own = jnp.where(sums > 0, params.consensus / jnp.where(sums > 0, sums, 1), 0)
-            coefs.append(coef if mask is None else jnp.where(mask > 0, coef, own))
-        return params._replace(coefs=tuple(coefs))
+        return params._replace(coefs=filled_coefs(params, hyper))

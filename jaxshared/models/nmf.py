@@ -6,6 +6,7 @@ r"""NMF: one source, one basis (Lee and Seung 1999).
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 from jaxshared.checks import whole_number
 from jaxshared.models.shared import SharedBasis
@@ -30,6 +31,6 @@ class NMF(SharedBasis):
         super().__post_init__()
 
     @property
-    def sharing(self):
+    def sharing(self) -> tuple[Any, ...]:
         """One set with one member."""
         return (((0,), self.rank),)

@@ -13,28 +13,26 @@ matters; see docs/decisions/0004-rghctc-normalisation.md. Without graphs and err
 from __future__ import annotations
 
 import dataclasses
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from jaxshared.checks import whole_number
 from jaxshared.data.graph import check_graphs
-from jaxshared.data.sparse import Sparse
+from jaxshared.data.split import rows_of
 from jaxshared.factorisation import Factorisation
 from jaxshared.initial import factors as start
 from jaxshared.penalties import Errors, Smoothness
+from jaxshared.penalties.errors import no_errors
 from jaxshared.terms import Projection, Term, own
+from jaxshared.typing import AnyHyper, AnyParams, Array, Source, Sources
 
 __all__ = ["RGHCTC", "Params"]
 
 
 class Params(NamedTuple):
-    """One tall basis per source, one tall coef for all, and the errors.
-
-    ``errors[k]`` is a matrix for a dense source. For a sparse one it is None: its errors live on the
-    stored entries, follow from the factors, and are shown by ``model.errors``.
-    """
+    """A basis per source, one coef, and errors; None for a sparse source's, see ``model.errors``."""
 
     bases: tuple
     coef: jax.Array
@@ -64,68 +62,56 @@ class RGHCTC(Factorisation):
     def __post_init__(self):
         object.__setattr__(self, "rank", whole_number(self.rank, "rank"))
         if self.loss != "squared":
-            raise ValueError(
-                f"loss is {self.loss!r}: RGHCTC's errors and graphs are made for squared error. Use "
-                f"js.ColNMF(rank, loss=...) for another loss."
-            )
+            raise ValueError(f"loss is {self.loss!r}: RGHCTC has squared error, ColNMF any loss.")
         super().__post_init__()
 
-    def terms(self, count):
+    def terms(self, count: int) -> tuple[Term, ...]:
         """Source k: a basis of its own, and one coef for all."""
         return tuple(Term(k, own("bases", k), own("coef")) for k in range(count))
 
-    def count_sources(self, params):
+    def count_sources(self, params: AnyParams) -> int:
         """One per basis."""
         return len(params.bases)
 
     @property
-    def own_penalties(self):
+    def own_penalties(self) -> tuple[Any, ...]:
         """Smoothness on the graphs, and the size of the errors."""
         return (Smoothness(), Errors())
 
-    def seen_sources(self, params, sources, hyper):
+    def seen_sources(self, params: AnyParams, sources: Sources, hyper: AnyHyper) -> tuple[Any, ...]:
         r"""The sources without their errors, :math:`Z_k = X_k - S_k`."""
         clean = self.own_penalties[1].clean
         return tuple(clean(self, params, sources, hyper, k)[0] for k in range(len(sources)))
 
-    def quick_objective(self, params, sources, hyper):
+    def quick_objective(self, params: AnyParams, sources: Sources, hyper: AnyHyper) -> Array:
         """Errors move what the sources are compared with, so nothing is constant where there are any."""
-        if self.robust:
-            return self.objective(params, sources, hyper)
-        return super().quick_objective(params, sources, hyper)
+        quick = self.objective if self.robust else super().quick_objective
+        return quick(params, sources, hyper)
 
-    def settled(self, ahead, fresh):
+    def settled(self, ahead: AnyParams, fresh: AnyParams) -> AnyParams:
         """Errors were found for the extrapolated coef, so the two are judged together."""
         return ahead
 
-    def init(self, key, sources, *, method="random"):
-        """Random factors whose approximations have the sums of the sources; no errors.
-
-        The other methods take the coef from the singular vectors of the source with most features.
-        """
-        dtype, samples = sources[0].dtype, sources[0].shape[1]
+    def init(self, key: Array, sources: Sources, *, method: str = "random") -> Any:
+        """No errors. Methods that are not random start from the source with most features."""
+        dtype, samples = sources[0].dtype, rows_of(sources[0])
         first, *keys = jax.random.split(key, len(sources) + 1)
         coef = start.random_columns(first, samples, self.rank, dtype)
         if method != "random":
             widest = max(sources, key=lambda source: source.shape[0])
             coef = start.nndsvd(first, widest, self.rank, method)[1]
-        draws = zip(keys, sources)
-        bases = tuple(start.random_columns(k, x.shape[0], self.rank, dtype) for k, x in draws)
-        return self.rescale(Params(bases, coef, self._no_errors(sources)), sources)
+        sizes = [(k, x.shape[0]) for k, x in zip(keys, sources)]
+        bases = tuple(start.random_columns(k, size, self.rank, dtype) for k, size in sizes)
+        return self.rescale(Params(bases, coef, no_errors(sources, self.robust)), sources)
 
-    def _no_errors(self, sources):
-        stored = [self.robust and not isinstance(x, Sparse) for x in sources]
-        return tuple(jnp.zeros(x.shape, x.dtype) if s else None for x, s in zip(sources, stored))
-
-    def errors(self, params, sources, hyper):
+    def errors(self, params: AnyParams, sources: Sources, hyper: AnyHyper) -> tuple[Any, ...]:
         """The error matrix of every source: dense, or on the entries of a sparse one; or None."""
         found = list(params.errors)
-        for k, clean in enumerate(self.seen_sources(params, sources, hyper)):
-            if self.robust and found[k] is None:
-                found[k] = sources[k].map(jnp.subtract, clean)
+        for k, clean in enumerate(self.seen_sources(params, sources, hyper) if self.robust else ()):
+            found[k] = sources[k].map(jnp.subtract, clean) if found[k] is None else found[k]
         return tuple(found)
 
-    def normalise(self, params, hyper=None):
+    def normalise(self, params: AnyParams, hyper: AnyHyper | None = None) -> AnyParams:
         r"""The same approximations with :math:`\sum_k \lambda_k \|W_k[:, r]\|^2 = 1` for all r."""
         weights = (1.0,) * len(params.bases) if hyper is None else hyper.weights
         scale = jnp.sqrt(sum(w * jnp.sum(b * b, axis=0) for w, b in zip(weights, params.bases)))
@@ -133,11 +119,17 @@ class RGHCTC(Factorisation):
         bases = tuple(basis / scale for basis in params.bases)
         return params._replace(bases=bases, coef=params.coef * scale)
 
-    def projection(self, params, source, index, hyper=None):
-        """The second stage (eq. 14): the objective of this one source with its basis held.
+    def finish(self, params: AnyParams, hyper: AnyHyper) -> Any:
+        """In the gauge in which the graph term is the paper's, where there is one."""
+        plain = self.frozen or not any(hyper.graphs)
+        return params if plain else self.normalise(params, hyper)
 
-        ``hyper`` belongs to the new samples, or to all sources of a fit whose samples these are. By
-        default there is no graph, and what counts as an error follows from all samples together:
+    def projection(
+        self, params: AnyParams, source: Source, index: int, hyper: AnyHyper | None = None
+    ) -> Any:
+        """Eq. 14, in the gauge that the bases are in; ``hyper``: of the new samples, or of all sources.
+
+        By default there is no graph, and what counts as an error follows from all samples together:
         give ``sparsity`` where a sample must not depend on the others.
         """
         if hyper is None or isinstance(hyper, dict):
@@ -146,5 +138,11 @@ class RGHCTC(Factorisation):
         hyper = type(hyper)(*(value[at] for value in hyper))
         hyper = hyper._replace(graphs=check_graphs(hyper.graphs, (source,)))
         coef = jnp.zeros((source.shape[1], self.rank), source.dtype)
-        alone = Params((params.bases[index],), coef, self._no_errors((source,)))
-        return Projection(self, alone, hyper, coupled=True)
+        alone = Params((params.bases[index],), coef, no_errors((source,), self.robust))
+        return Projection(_Held(self.rank, self.robust), alone, hyper, coupled=True)
+
+
+class _Held(RGHCTC):
+    """One source whose basis is held: nothing can be scaled away, so the graph term is as printed."""
+
+    own_penalties = property(lambda self: (Smoothness(held=True), Errors()))

@@ -13,6 +13,7 @@ paper writes the norm into its algorithm and not into its problem, and so its pe
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 from jaxshared.models.jsnmf import JSNMF
 from jaxshared.penalties import Coherence
@@ -34,6 +35,6 @@ class RJSNMF(JSNMF):
     """
 
     @property
-    def own_penalties(self):
+    def own_penalties(self) -> tuple[Any, ...]:
         """Coherence of every pair of bases, at the paper's strength for all but one of its data sets."""
         return (Coherence(strength=100.0),)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -20,9 +21,11 @@ import numpy as np
 
 from jaxshared.base import Constraint, Params
 from jaxshared.data.sharing import as_sharing
+from jaxshared.data.split import rows_of
 from jaxshared.factorisation import Factorisation
 from jaxshared.initial import factors as start
 from jaxshared.terms import Term, beside, own
+from jaxshared.typing import AnyParams, Array, Sources
 
 __all__ = ["SharedBasis", "SharedNMF"]
 
@@ -32,33 +35,49 @@ class SharedBasis(Factorisation):
     """All members of the family; a subclass says its ``sharing``: ((set, rank), ...)."""
 
     inits = (*Factorisation.inits, "allotted", "matched")
+    shares_bases = True
 
-    def terms(self, count):
+    @property
+    def best_init(self) -> str:
+        """Allotted, where components can stand in more than one sharing set."""
+        return "allotted" if len(self.ranks) > 1 else "random"
+
+    @property
+    def best_restarts(self) -> int:
+        """Three where components are allotted: noise can mislead one start, hardly all of them."""
+        return 3 if len(self.ranks) > 1 else 1
+
+    def terms(self, count: int) -> tuple[Term, ...]:
         """Source i: the bases of its sets side by side, and a coef of its own."""
         return tuple(
             Term(i, beside("bases", self.sets_of(i)), own("coefs", i)) for i in range(count)
         )
 
     @property
-    def num_sources(self):
+    def num_sources(self) -> int:
         """As many as the sharing sets name."""
         return 1 + max(i for members, _ in self.sharing for i in members)
 
     @property
-    def ranks(self):
+    def ranks(self) -> tuple[int, ...]:
         """One per sharing set."""
         return tuple(rank for _, rank in self.sharing)
 
-    def sets_of(self, index):
+    @property
+    def layout(self) -> tuple[Any, ...]:
+        """Who shares with whom."""
+        return tuple(members for members, _ in self.sharing)
+
+    def sets_of(self, index: int) -> tuple[int, ...]:
         """Numbers of the sharing sets that source ``index`` uses, in order."""
         return tuple(s for s, (members, _) in enumerate(self.sharing) if index in members)
 
-    def columns(self, index, s):
+    def columns(self, index: int, s: int) -> slice:
         """Where the components of sharing set ``s`` stand among the columns of coef ``index``."""
         before = sum(self.sharing[t][1] for t in self.sets_of(index) if t < s)
         return slice(before, before + self.sharing[s][1])
 
-    def init(self, key, sources, *, method="random"):
+    def init(self, key: Array, sources: Sources, *, method: str = "random") -> AnyParams:
         """Random factors scaled to each source, NNDSVD, or a start of :mod:`jaxshared.starts`.
 
         NNDSVD takes each basis from the sources that share it, side by side and of equal norm.
@@ -70,7 +89,7 @@ class SharedBasis(Factorisation):
             return getattr(starts, method)(key, self, sources)
         if method != "random":
             return self._in_gauge(self._nndsvd(key, sources, method))
-        sizes = (sources[0].shape[0], *(source.shape[1] for source in sources))
+        sizes = (sources[0].shape[0], *(rows_of(source) for source in sources))
         draws = start.random_factors(key, self.ranks, sizes, sources[0].dtype)
         coefs = [
             jnp.concatenate([draws[s][1 + i] for s in self.sets_of(i)], axis=1)
@@ -78,7 +97,7 @@ class SharedBasis(Factorisation):
         ]
         return self.rescale(Params(tuple(draw[0] for draw in draws), tuple(coefs)), sources)
 
-    def rescale(self, params, sources):
+    def rescale(self, params: AnyParams, sources: Sources) -> AnyParams:
         """Coefs multiplied so that every approximation has the sum of its source."""
         return super().rescale(self._in_gauge(params), sources)
 

@@ -6,6 +6,7 @@ from jaxshared.penalties.coherence import Coherence
 from jaxshared.penalties.departure import Departure
 from jaxshared.penalties.errors import Errors
 from jaxshared.penalties.hoyer import Hoyer
+from jaxshared.penalties.inserted import Inserted
 from jaxshared.penalties.l1 import L1
 from jaxshared.penalties.l2 import L2
 from jaxshared.penalties.smoothness import Smoothness
@@ -19,6 +20,7 @@ __all__ = [
     "Departure",
     "Errors",
     "Hoyer",
+    "Inserted",
     "Penalty",
     "Smoothness",
 ]

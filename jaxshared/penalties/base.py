@@ -10,13 +10,15 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 
-from jaxshared.base import block_of
+from jaxshared.base import Model, Quadratic, block_of
 from jaxshared.checks import strength
 from jaxshared.transforms import split_grad
+from jaxshared.typing import AnyHyper, AnyParams, Array, Ref, Source, Sources
 
 __all__ = ["Custom", "Penalty"]
 
@@ -27,38 +29,49 @@ class Penalty:
 
     #: Whether ``part`` writes the penalty down as quadratic (or linear) in each block.
     quadratic = False
+    #: Whether it asks the same of every block of a kind, so that it suits a model with other sharing sets.
+    uniform = False
+    #: With which power it grows in the coefs of each sample, where it is a sum over samples; else None. A
+    #: bootstrap asks for the power of the loss: only then a sample that counts twice is one multiplied.
+    degree: ClassVar[float | None] = None
 
     @property
-    def names(self):
+    def names(self) -> tuple[str, ...]:
         """The hyper-parameters it brings."""
         return (self.name,)
 
-    def check(self, model):
+    def check(self, model: Model) -> None:
         """A ValueError where the penalty makes no sense for a model."""
 
-    def check_sources(self, sources):
+    def check_sources(self, sources: Sources) -> None:
         """A ValueError where the penalty makes no sense for these sources."""
 
-    def hyper(self, model, sources, changes, values):
+    def hyper(
+        self, model: Model, sources: Sources, changes: dict[str, Any], values: Any
+    ) -> AnyHyper:
         """Its hyper-parameters: taken out of ``changes``, or their defaults.
 
         ``values`` are those of the model and of the penalties before it.
         """
         return {self.name: strength(changes.pop(self.name, self.strength), self.name)}
 
-    def value(self, model, params, sources, hyper):
+    def value(self, model: Model, params: AnyParams, sources: Sources, hyper: AnyHyper) -> Array:
         """The penalty, strength and all: a scalar."""
         raise NotImplementedError(f"{type(self).__name__} does not define value.")
 
-    def touches(self, model, params, ref):
+    def touches(self, model: Model, params: AnyParams, ref: Ref) -> bool:
         """Whether it depends on the block that ``ref`` names."""
         return True
 
-    def part(self, model, params, sources, hyper, ref):
+    def part(
+        self, model: Model, params: AnyParams, sources: Sources, hyper: AnyHyper, ref: Ref
+    ) -> Quadratic:
         """The :class:`jaxshared.base.Quadratic` that it adds to a block, where ``quadratic``."""
         raise NotImplementedError(f"{type(self).__name__} does not define part.")
 
-    def halves(self, model, params, sources, hyper, ref):
+    def halves(
+        self, model: Model, params: AnyParams, sources: Sources, hyper: AnyHyper, ref: Ref
+    ) -> tuple[Array, Array]:
         """Of its gradient with respect to one block."""
         if self.quadratic:
             return self.part(model, params, sources, hyper, ref).halves(block_of(params, ref))
@@ -66,19 +79,31 @@ class Penalty:
         pos, neg = split_grad(value, signed=signed_fields(params))(params, sources, hyper)
         return block_of(pos, ref), block_of(neg, ref)
 
-    def example(self, sources):
+    def example(self, sources: Sources) -> dict[str, Any]:
         """Hyper-parameters that let it be seen at work, where its defaults leave it out."""
         return {}
 
-    def solves(self, ref):
+    def solves(self, ref: Ref) -> bool:
         """Whether it brings a block of its own, with a formula for its best value, ``best``."""
         return False
 
-    def best(self, model, params, sources, hyper, ref):
+    def best(
+        self, model: Model, params: AnyParams, sources: Sources, hyper: AnyHyper, ref: Ref
+    ) -> Any:
         """The best value of a block that it ``solves``."""
         raise NotImplementedError(f"{type(self).__name__} does not define best.")
 
-    def constrain(self, model, constraints):
+    def for_samples(
+        self, hyper: AnyHyper, given: dict, source: Source, index: int, fitted: int
+    ) -> AnyHyper | None:
+        """``hyper`` of a fit, changed to what new samples, ``source``, of one of its sources feel.
+
+        ``given`` are the hyper-parameters that were named for them, ``fitted`` is the number of samples
+        of the fit. None where new samples do not feel the penalty.
+        """
+        return hyper
+
+    def constrain(self, model: Model, constraints: AnyParams) -> AnyParams:
         """The constraints of all blocks, with what the penalty needs to mean anything."""
         return constraints
 
@@ -107,14 +132,14 @@ class Custom(Penalty):
     strength: float = 1.0
     name: str = "custom"
 
-    def value(self, model, params, sources, hyper):
+    def value(self, model: Model, params: AnyParams, sources: Sources, hyper: AnyHyper) -> Array:
         """Strength times function."""
         return getattr(hyper, self.name) * self.function(params)
 
 
 def ranks_there(bases):
     """How many columns of each basis are there: absent ones do not count."""
-    return [jnp.sum(jnp.any(basis > 0, axis=0)) for basis in bases]
+    return [jnp.sum(jnp.any(basis > 0, axis=0), dtype=basis.dtype) for basis in bases]
 
 
 def block_refs(params, field):

@@ -12,12 +12,14 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+from typing import Any
 
 import jax.numpy as jnp
 
-from jaxshared.base import Constraint, Quadratic
+from jaxshared.base import Constraint, Model, Quadratic
 from jaxshared.checks import strength
 from jaxshared.penalties.base import Penalty, block_refs, ranks_there, zeros_of
+from jaxshared.typing import AnyHyper, AnyParams, Array, Ref, Sources
 
 __all__ = ["Coherence"]
 
@@ -36,7 +38,7 @@ class Coherence(Penalty):
 
     quadratic = True
 
-    def check(self, model):
+    def check(self, model: Model) -> None:
         """Bases that are compared need the same features."""
         if model.aligned != "features":
             raise ValueError(
@@ -50,7 +52,9 @@ class Coherence(Penalty):
                 f"SharedNMF."
             )
 
-    def hyper(self, model, sources, changes, values):
+    def hyper(
+        self, model: Model, sources: Sources, changes: dict[str, Any], values: Any
+    ) -> AnyHyper:
         """One strength, or a tuple with one per pair."""
         given = changes.pop(self.name, self.strength)
         if not isinstance(given, (tuple, list)):
@@ -63,7 +67,7 @@ class Coherence(Penalty):
             )
         return {self.name: tuple(strength(a, self.name) for a in given)}
 
-    def value(self, model, params, sources, hyper):
+    def value(self, model: Model, params: AnyParams, sources: Sources, hyper: AnyHyper) -> Array:
         """Over all pairs of bases."""
         bases, strengths = params.bases, self._strengths(params, hyper)
         terms = [jnp.zeros((), bases[0].dtype)]
@@ -81,11 +85,13 @@ class Coherence(Penalty):
         each = given if isinstance(given, tuple) else (given,) * len(pairs)
         return {(s, t): a / jnp.maximum(there[s] * there[t], 1) for (s, t), a in zip(pairs, each)}
 
-    def touches(self, model, params, ref):
+    def touches(self, model: Model, params: AnyParams, ref: Ref) -> bool:
         """All bases, where there is more than one."""
         return ref in block_refs(params, "bases") and len(params.bases) > 1
 
-    def part(self, model, params, sources, hyper, ref):
+    def part(
+        self, model: Model, params: AnyParams, sources: Sources, hyper: AnyHyper, ref: Ref
+    ) -> Quadratic:
         """A coupling of the rows: B_t (B_t^T z), small products first; all pulls towards zero."""
         s, z = ref[1], params.bases[ref[1]]
         others = [
@@ -105,7 +111,7 @@ class Coherence(Penalty):
         bounds = [2 * a * jnp.max(jnp.sum(b.T @ b, axis=1), initial=0) for a, b in others]
         return Quadratic(gram, nothing, couple=couple, curvature=sum(bounds))
 
-    def constrain(self, model, constraints):
+    def constrain(self, model: Model, constraints: AnyParams) -> AnyParams:
         """Basis columns of norm one."""
         return constraints._replace(bases=tuple(Constraint.SPHERE for _ in constraints.bases))
 

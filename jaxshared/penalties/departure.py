@@ -9,8 +9,9 @@ import dataclasses
 
 import jax.numpy as jnp
 
-from jaxshared.base import Quadratic
+from jaxshared.base import Model, Quadratic
 from jaxshared.penalties.base import Penalty
+from jaxshared.typing import AnyHyper, AnyParams, Array, Ref, Sources
 
 __all__ = ["Departure"]
 
@@ -27,8 +28,9 @@ class Departure(Penalty):
     name: str = "specificity"
 
     quadratic = True
+    degree = 2
 
-    def value(self, model, params, sources, hyper):
+    def value(self, model: Model, params: AnyParams, sources: Sources, hyper: AnyHyper) -> Array:
         """The size of every departure, with the weight of its source."""
         terms = [
             weight * jnp.sum((own.T @ own) * (coef.T @ coef))
@@ -36,11 +38,13 @@ class Departure(Penalty):
         ]
         return getattr(hyper, self.name) * sum(terms[1:], terms[0])
 
-    def touches(self, model, params, ref):
+    def touches(self, model: Model, params: AnyParams, ref: Ref) -> bool:
         """All but the shared profile."""
         return ref != ("bases", 0)
 
-    def part(self, model, params, sources, hyper, ref):
+    def part(
+        self, model: Model, params: AnyParams, sources: Sources, hyper: AnyHyper, ref: Ref
+    ) -> Quadratic:
         """A Gram matrix: that of the coef for a departure, that of the departure for a coef."""
         field, at = ref
         i = at - 1 if field == "bases" else at

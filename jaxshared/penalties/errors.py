@@ -20,11 +20,12 @@ from jaxshared.base import Constraint
 from jaxshared.checks import per_source
 from jaxshared.data.products import squared_norm
 from jaxshared.data.sparse import Sparse
+from jaxshared.data.split import bare
 from jaxshared.data.weighted import Weighted
 from jaxshared.penalties.base import Penalty
 from jaxshared.transforms import Pair, register
 
-__all__ = ["Errors", "cleaned", "soft_errors"]
+__all__ = ["Errors", "cleaned", "no_errors", "soft_errors"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -95,13 +96,22 @@ class Errors(Penalty):
 
     def threshold(self, hyper, k):
         """What a residual must exceed to be an error (eq. 5)."""
-        weight = hyper.weights[k]
+        weight = 1.0 * hyper.weights[k]  # a whole number has no smallest neighbour
         tiny = jnp.finfo(jnp.result_type(weight)).tiny
         strength = getattr(hyper, self.name)[k]
         finite = jnp.isfinite(strength)
         # An infinite threshold does not move with the weight: its derivative is zero, not NaN.
         level = jnp.where(finite, strength, 0) / jnp.maximum(2 * weight, tiny)
         return jnp.where(finite, level, jnp.inf)
+
+
+def no_errors(sources, robust=True):
+    """Error matrices before any are found; None for a sparse source, and where there are none."""
+    found = []
+    for values in map(bare, sources):
+        none = not robust or isinstance(values, Sparse)
+        found.append(None if none else 0 * values)  # zeros that are where the source is
+    return tuple(found)
 
 
 def soft_errors(source, basis, coef, threshold):
@@ -125,9 +135,11 @@ def cleaned(source, basis, coef, threshold):
     """
     sides = []
     for matrix, left, right in ((source, basis, coef), (source.T, coef, basis)):
-        sides.append(_banded(matrix.data, matrix.sampled(left, right), threshold))
+        x = matrix.data
+        # what only fills a block up is no entry
+        sides.append(jnp.where(x > 0, _banded(x, matrix.sampled(left, right), threshold), 0))
     rows, columns = (side._replace(data=d) for side, d in zip((source.rows, source.columns), sides))
-    return Sparse(rows, columns), jnp.sum(jnp.abs(source.data - sides[0]))
+    return Sparse(rows, columns, source.split), jnp.sum(jnp.abs(source.data - sides[0]))
 
 
 @jax.custom_jvp
@@ -164,5 +176,6 @@ def _held(op, x):
 
 def _level(source):
     """Root mean square of the non-zero entries."""
+    source = bare(source)
     values = source.data if isinstance(source, Sparse) else source
-    return jnp.sqrt(squared_norm(source) / jnp.maximum(jnp.sum(values != 0), 1))
+    return jnp.sqrt(squared_norm(source) / jnp.maximum(jnp.sum(values != 0, dtype=source.dtype), 1))

@@ -6,7 +6,9 @@ import dataclasses
 
 import jax.numpy as jnp
 
+from jaxshared.base import Model
 from jaxshared.penalties.base import Penalty, block_refs
+from jaxshared.typing import AnyHyper, AnyParams, Array, Ref, Sources
 
 __all__ = ["Hoyer"]
 
@@ -27,13 +29,15 @@ class Hoyer(Penalty):
     strength: float = 0.1
     name: str = ""
 
+    uniform = True
+
     def __post_init__(self):
         if self.blocks not in ("bases", "coefs"):
             raise ValueError(f"blocks is {self.blocks!r}: use 'bases' or 'coefs'.")
         if not self.name:
             object.__setattr__(self, "name", f"hoyer_{self.blocks}")
 
-    def value(self, model, params, sources, hyper):
+    def value(self, model: Model, params: AnyParams, sources: Sources, hyper: AnyHyper) -> Array:
         """The mean over the columns that are there."""
         parts, count = [], 0
         for field, at in block_refs(params, self.blocks):
@@ -45,6 +49,6 @@ class Hoyer(Penalty):
             count = count + jnp.sum(there)
         return getattr(hyper, self.name) * sum(parts[1:], parts[0]) / jnp.maximum(count, 1)
 
-    def touches(self, model, params, ref):
+    def touches(self, model: Model, params: AnyParams, ref: Ref) -> bool:
         """All blocks of one kind."""
         return ref in block_refs(params, self.blocks)

@@ -6,9 +6,10 @@ import dataclasses
 
 import jax.numpy as jnp
 
-from jaxshared.base import Quadratic
+from jaxshared.base import Model, Quadratic
 from jaxshared.penalties.base import block_refs
 from jaxshared.penalties.norms import Norm
+from jaxshared.typing import AnyHyper, AnyParams, Array, Ref, Sources
 
 __all__ = ["L2"]
 
@@ -22,21 +23,24 @@ class L2(Norm):
     """
 
     word = "l2"
+    degree = 2
 
-    def value(self, model, params, sources, hyper):
+    def value(self, model: Model, params: AnyParams, sources: Sources, hyper: AnyHyper) -> Array:
         """Over the blocks of its kind."""
         terms = [
-            self._rate(params, hyper, ref) * jnp.sum(getattr(params, ref[0])[ref[1]] ** 2)
+            self._rate(model, params, hyper, ref) * jnp.sum(getattr(params, ref[0])[ref[1]] ** 2)
             for ref in block_refs(params, self.blocks)
         ]
         return sum(terms[1:], terms[0])
 
-    def _rate(self, params, hyper, ref):
-        strength, own, rows = self._scale(params, hyper, ref)
+    def _rate(self, model, params, hyper, ref):
+        strength, own, rows = self._scale(model, params, hyper, ref)
         return strength * own**2 / (rows if self.blocks == "bases" else 1)
 
-    def part(self, model, params, sources, hyper, ref):
+    def part(
+        self, model: Model, params: AnyParams, sources: Sources, hyper: AnyHyper, ref: Ref
+    ) -> Quadratic:
         """A ridge."""
         z = getattr(params, ref[0])[ref[1]]
-        ridge = jnp.full(z.shape[1], 2 * self._rate(params, hyper, ref), z.dtype)
+        ridge = jnp.full(z.shape[1], 2 * self._rate(model, params, hyper, ref), z.dtype)
         return Quadratic(jnp.diag(ridge), jnp.zeros_like(z))

@@ -8,13 +8,15 @@ source, so strengths do not depend on the units of the data.
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import jax.numpy as jnp
 
-from jaxshared.base import Constraint
+from jaxshared.base import Constraint, Model
 from jaxshared.checks import per_source
 from jaxshared.data.products import squared_norm
 from jaxshared.penalties.base import Penalty, block_refs
+from jaxshared.typing import AnyHyper, AnyParams, Ref, Sources
 
 __all__ = ["Norm"]
 
@@ -28,6 +30,7 @@ class Norm(Penalty):
     name: str = ""
 
     quadratic = True
+    uniform = True
     word = ""
 
     def __post_init__(self):
@@ -37,11 +40,11 @@ class Norm(Penalty):
             object.__setattr__(self, "name", f"{self.word}_{self.blocks}")
 
     @property
-    def names(self):
+    def names(self) -> tuple[str, ...]:
         """Its strength, and the inverse norms of the sources."""
         return (self.name, "scales")
 
-    def check(self, model):
+    def check(self, model: Model) -> None:
         """A penalty on the bases alone could be scaled away."""
         kinds = {p.blocks for p in model.all_penalties if isinstance(p, Norm)}
         terms = model.terms(model.num_sources or 2)
@@ -63,7 +66,9 @@ class Norm(Penalty):
                 f"coefs): add one on the coefs, for example js.L2('coefs')."
             )
 
-    def hyper(self, model, sources, changes, values):
+    def hyper(
+        self, model: Model, sources: Sources, changes: dict[str, Any], values: Any
+    ) -> AnyHyper:
         """``scales``: by default the inverse norms of the sources."""
         out = super().hyper(model, sources, changes, values)
         if "scales" not in values:
@@ -74,19 +79,26 @@ class Norm(Penalty):
             out["scales"] = per_source(given, sources, "scales")
         return out
 
-    def touches(self, model, params, ref):
+    def touches(self, model: Model, params: AnyParams, ref: Ref) -> bool:
         """All blocks of one kind."""
         return ref in block_refs(params, self.blocks)
 
-    def constrain(self, model, constraints):
+    def constrain(self, model: Model, constraints: AnyParams) -> AnyParams:
         """Unit basis columns where only coefs are penalised."""
         kinds = {p.blocks for p in model.all_penalties if isinstance(p, Norm)}
         if kinds != {"coefs"}:
             return constraints
         return constraints._replace(bases=tuple(Constraint.SPHERE for _ in constraints.bases))
 
-    def _scale(self, params, hyper, ref):
-        """One over the unit of a block: norms of coefs are those of their source."""
+    def _scale(self, model, params, hyper, ref):
+        """One over the unit of a block: that of a source is on its coef, or on its basis where a coef serves
+        several sources.
+        """
         rows = getattr(params, ref[0])[ref[1]].shape[0]
-        own = hyper.scales[ref[1]] if self.blocks == "coefs" else 1.0
+        terms = model.terms(model.count_sources(params))
+        together = len({term.coef for term in terms}) < len(terms)
+        own = 1.0
+        if self.blocks == ("bases" if together else "coefs"):
+            sides = [(term.source, term.basis if together else term.coef) for term in terms]
+            own = hyper.scales[next(i for i, side in sides if ref in side.blocks)]
         return getattr(hyper, self.name), own, rows

@@ -3,21 +3,25 @@ r"""Smoothness of coefs on graphs of the samples (Ma et al. 2019, with the gauge
 .. math:: \sum_k \alpha_k \, \mathrm{tr}(Q H_k^\top (D_k - G_k) H_k Q), \qquad
           q_r^2 = \sum_{i \,\text{with coef}\, H_k} w_i \|B_i[:, r]\|^2
 
-The paper has no Q; then shrinking H and growing B makes the term vanish. With Q no scale matters.
+The paper has no Q; then shrinking H and growing B makes the term vanish. With Q no scale matters. Where the
+bases are held nothing can be scaled away, and ``held`` leaves Q out (its eq. 14).
 """
 
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-import scipy.sparse
+import scipy  # its parts are loaded when they are used
 
-from jaxshared.base import Quadratic, block_of
+from jaxshared.base import Model, Quadratic, block_of
 from jaxshared.checks import per_source
 from jaxshared.data.graph import check_graphs, graph_halves, roughness
+from jaxshared.data.split import Placed
 from jaxshared.penalties.base import Penalty, zeros_of
+from jaxshared.typing import AnyHyper, AnyParams, Array, Ref, Source, Sources
 
 __all__ = ["Smoothness"]
 
@@ -26,7 +30,8 @@ __all__ = ["Smoothness"]
 class Smoothness(Penalty):
     """One graph or None per source, ``graphs`` among the hyper-parameters, and one strength each.
 
-    By default the strength is ``strength`` over the mean degree of the graph.
+    By default the strength is ``strength`` over the mean degree of the graph. ``held``: the bases do not
+    move, so the coefs are smoothed as they are.
 
     >>> Smoothness().names
     ('smoothness', 'graphs')
@@ -34,27 +39,35 @@ class Smoothness(Penalty):
 
     strength: float = 0.1
     name: str = "smoothness"
+    held: bool = False
 
     quadratic = True
 
     @property
-    def names(self):
+    def names(self) -> tuple[str, ...]:
         """Strengths, and the graphs."""
         return (self.name, "graphs")
 
-    def hyper(self, model, sources, changes, values):
+    def hyper(
+        self, model: Model, sources: Sources, changes: dict[str, Any], values: Any
+    ) -> AnyHyper:
         """``graphs``: for each source a graph of its samples or None; ``smoothness`` follows them."""
         graphs = values.get("graphs") or check_graphs(changes.pop("graphs", None), sources)
         given = changes.pop(self.name, None)
         if given is None:
-            given = tuple(0.0 if g is None else self._unit_strength(g) for g in graphs)
+            given = self._default(graphs, sources)
         return {self.name: per_source(given, sources, self.name), "graphs": graphs}
 
-    def _unit_strength(self, graph):
-        mean = jnp.mean(graph.degrees)
+    def _default(self, graphs, sources):
+        pairs = zip(graphs, sources)
+        return tuple(0.0 if g is None else self._unit_strength(g, x) for g, x in pairs)
+
+    def _unit_strength(self, graph, source):
+        samples = source.count if isinstance(source, Placed) else source.shape[1]
+        mean = jnp.sum(graph.degrees) / samples
         return jnp.where(mean > 0, self.strength / jnp.where(mean > 0, mean, 1), 0)
 
-    def example(self, sources):
+    def example(self, sources: Sources) -> dict[str, Any]:
         """Every sample is linked to the next."""
         rings = []
         for size in (source.shape[1] for source in sources):
@@ -64,7 +77,27 @@ class Smoothness(Penalty):
             rings.append((links + links.T).tocsr() if size > 2 else None)
         return {"graphs": tuple(rings)}
 
-    def value(self, model, params, sources, hyper):
+    def for_samples(
+        self, hyper: AnyHyper, given: dict, source: Source, index: int, fitted: int
+    ) -> AnyHyper | None:
+        """On a graph of the new samples: the one given, or that of a fit of these very samples."""
+        if "graphs" not in given:
+            raise ValueError(
+                f"the model asks for {self.name} on a graph of the new samples: pass "
+                f"hyper={{'graphs': graph}}, for example js.graph.neighbour_graph(source), or "
+                f"hyper={{'graphs': None}} for none."
+            )
+        graphs = given["graphs"]
+        if isinstance(graphs, tuple | list) and not hasattr(graphs, "degrees"):
+            graphs = graphs[index if len(graphs) > 1 else 0]
+        (graph,) = check_graphs((graphs,), (source,))
+        strengths = getattr(hyper, self.name)
+        own = strengths[index] if self.name in given else self._default((graph,), (source,))[0]
+        put = lambda values, value: (*values[:index], value, *values[index + 1 :])
+        none = (None,) * len(strengths)
+        return hyper._replace(graphs=put(none, graph), **{self.name: put(strengths, own)})
+
+    def value(self, model: Model, params: AnyParams, sources: Sources, hyper: AnyHyper) -> Array:
         """Roughness of every coef on its graphs, in the gauge of its bases."""
         parts = [jnp.zeros((), params.bases[0].dtype)]
         for ref, terms in self._by_coef(model, params).items():
@@ -91,16 +124,21 @@ class Smoothness(Penalty):
         return sum(parts[1:], parts[0]) if parts else None
 
     def _squares(self, params, hyper, terms):
+        if self.held:
+            basis = terms[0].basis.of(params)
+            return jnp.ones(basis.shape[1], basis.dtype)
         squares = [
             hyper.weights[t.source] * jnp.sum(t.basis.of(params) ** 2, axis=0) for t in terms
         ]
         return sum(squares[1:], squares[0])
 
-    def touches(self, model, params, ref):
+    def touches(self, model: Model, params: AnyParams, ref: Ref) -> bool:
         """Coefs, and the bases that set their gauge."""
-        return ref[0] in ("bases", "coefs", "coef")
+        return ref[0] in ("coefs", "coef") or (ref[0] == "bases" and not self.held)
 
-    def part(self, model, params, sources, hyper, ref):
+    def part(
+        self, model: Model, params: AnyParams, sources: Sources, hyper: AnyHyper, ref: Ref
+    ) -> Quadratic:
         """A coupling of the samples for a coef, a ridge for a basis."""
         z = block_of(params, ref)
         part = Quadratic(zeros_of(z.shape[1], z.dtype), jnp.zeros_like(z))

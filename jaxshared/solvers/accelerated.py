@@ -17,19 +17,26 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax import export
 
-from jaxshared.base import Info, Move
+from jaxshared.base import Info, Model, Move
 from jaxshared.checks import whole_number
 from jaxshared.data.products import num_entries
 from jaxshared.solvers.blocks import restore, round_of
 from jaxshared.solvers.hals import column_passes, separable
 from jaxshared.solvers.multiplicative import check_no_free_block, checked_rule, multiplied
+from jaxshared.typing import AnyHyper, AnyParams, Sources
 
 __all__ = ["Accelerated", "AcceleratedState"]
 
+# A step may end above the lowest objective by so many roundings. Without it the rounding of the quick
+# objective refuses every other step near the end, at random: fits end higher, and a lane of a sweep ends
+# elsewhere than its fit (0.08 % in single precision on 300 x 400, 0.008 % with it).
+MARGIN = 8
+
 
 class AcceleratedState(NamedTuple):
-    """The point taken last and its objective; the points ahead of it and behind it; the momentum."""
+    """The point taken last, the lowest objective so far, the points ahead and behind, the momentum."""
 
     params: Any
     objective: jax.Array
@@ -64,7 +71,7 @@ class Accelerated:
                 f"than 1."
             )
 
-    def init(self, model, params, sources, hyper):
+    def init(self, model: Model, params: AnyParams, sources: Sources, hyper: AnyHyper) -> AnyParams:
         """State before the first step."""
         check_no_free_block(model, params, sources)
         objective = model.quick_objective(params, sources, hyper)
@@ -73,13 +80,14 @@ class Accelerated:
             params, objective, params, params, momentum, jnp.ones_like(momentum), jnp.array(False)
         )
 
-    def step(self, model, state, sources, hyper):
+    def step(self, model: Model, state: Any, sources: Sources, hyper: AnyHyper) -> tuple[Any, Any]:
         """One extrapolated round over all blocks, taken or refused."""
         candidate, fresh, ahead = self._extrapolated(model, state, sources, hyper)
         objective = model.quick_objective(candidate, sources, hyper)
         # A plain step never rises, but near a perfect fit its gain is below the rounding of the quick
         # objective; and where even that is not a number, the loop sees it and says NONFINITE.
-        taken = (objective <= state.objective) | state.refused
+        margin = MARGIN * jnp.finfo(objective.dtype).eps * jnp.abs(state.objective)
+        taken = (objective <= state.objective + margin) | state.refused
 
         def pick(new, old):
             return jax.tree.map(lambda a, b: jnp.where(taken, a, b), new, old)
@@ -93,7 +101,10 @@ class Accelerated:
         limit = jnp.where(taken, jnp.minimum(state.limit * slower, 1.0), state.momentum)
         state = AcceleratedState(
             params=pick(candidate, state.params),
-            objective=jnp.where(taken, objective, state.objective),
+            # A plain step sets a new mark: the lowest may have been a lucky rounding.
+            objective=jnp.where(
+                state.refused | (objective < state.objective), objective, state.objective
+            ),
             ahead=pick(ahead, state.params),
             behind=pick(fresh, state.params),
             momentum=momentum,
@@ -171,4 +182,6 @@ def _worthwhile(params, sources):
     """
     entries = sum(num_entries(source) for source in sources)
     rows = sum(leaf.shape[0] for leaf in jax.tree.leaves(params))
+    if export.is_symbolic_dim(entries) or export.is_symbolic_dim(rows):
+        return jnp.clip(jnp.asarray(entries // (200 * rows)), 1, 4)
     return max(1, min(4, entries // (200 * max(rows, 1))))

@@ -7,7 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from jaxshared.base import Constraint, Move, put
+from jaxshared.base import Constraint, Model, Move, put
+from jaxshared.transforms import MissingRuleError
+from jaxshared.typing import AnyHyper, AnyParams, Array, Sources
 
 __all__ = ["filled", "kept", "restore", "round_of", "tiny", "unit_columns", "violation"]
 
@@ -70,7 +72,7 @@ def restore(constraint, block):
     return unit_columns(jnp.where(lost, corner.astype(block.dtype), inside))
 
 
-def violation(model, params, sources, hyper):
+def violation(model: Model, params: AnyParams, sources: Sources, hyper: AnyHyper) -> Array:
     r"""A scale-free KKT residual: how far a small step down the gradient still moves the factors.
 
     For each column z of each block with halves p, n of its gradient, the step
@@ -97,7 +99,7 @@ def violation(model, params, sources, hyper):
             larger = jnp.maximum(size, jnp.sum(jnp.abs(best)))
             residuals.append(apart / jnp.maximum(larger, tiny(z.dtype)))
         elif z.shape[1]:
-            pos, neg = model.halves(params, sources, hyper, block)
+            pos, neg = _halves(model, params, sources, hyper, block)
             if moving is not None:
                 z, pos, neg = (each[:, np.flatnonzero(moving)] for each in (z, pos, neg))
             residuals.append(_residual(constraint, z, pos, neg))
@@ -106,6 +108,20 @@ def violation(model, params, sources, hyper):
         finite &= jnp.isfinite(each)
     largest = jnp.max(jnp.stack([jnp.zeros((), leaves[0].dtype), *residuals]))
     return jnp.where(finite, largest, jnp.nan)
+
+
+def _halves(model, params, sources, hyper, block):
+    """Those of the model; of an objective without any, its gradient beside the size of its curvature.
+
+    At a minimum of a quadratic function both halves are what its curvature makes of the block.
+    """
+    try:
+        return model.halves(params, sources, hyper, block)
+    except MissingRuleError:
+        value = lambda z: model.objective(put(params, block, z), sources, hyper)
+        z = jax.tree.leaves(params)[block]
+        slope, bend = jax.jvp(jax.grad(value), (z,), (z,))
+        return jnp.abs(bend) + jnp.maximum(slope, 0), jnp.abs(bend) + jnp.maximum(-slope, 0)
 
 
 def _residual(constraint, z, pos, neg):
@@ -117,10 +133,12 @@ def _residual(constraint, z, pos, neg):
     present = size > 0
     step = jnp.where(slope > 0, size / jnp.where(slope > 0, slope, 1), 0)
     moved = _lengths(z - restore(constraint, z - step * gradient))
-    # A zero column that the data would revive is as far from stationary as can be.
-    revivable = (jnp.max(neg - pos, axis=0) > 0) & (constraint is not Constraint.SPHERE)
+    # A zero column: the limit of the same ratio as the column shrinks evenly, so that a slope within
+    # rounding counts for as little, and one that the data would revive for up to 1.
+    upward = _lengths(jnp.maximum(neg - pos, 0)) / jnp.where(slope > 0, slope, 1)
+    revivable = jnp.where(slope > 0, upward, 0) if constraint is not Constraint.SPHERE else 0.0
     each = jnp.where(present, moved / jnp.where(present, size, 1), revivable)
-    count = jnp.maximum(jnp.sum(present | revivable), 1)
+    count = jnp.maximum(jnp.sum(present | (revivable > 0), dtype=z.dtype), 1)
     # Comparisons are false for NaN, so a slope that is not finite would pass for a step of zero.
     return jnp.where(jnp.all(jnp.isfinite(slope)), jnp.sqrt(jnp.sum(each**2) / count), jnp.nan)
 

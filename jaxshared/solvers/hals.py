@@ -15,13 +15,21 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
-from jaxshared.base import Constraint, Info, Move
+from jaxshared.base import Constraint, Info, Model, Move
 from jaxshared.checks import whole_number
 from jaxshared.solvers.blocks import round_of, tiny
 from jaxshared.solvers.multiplicative import check_no_free_block, checked_rule
+from jaxshared.typing import AnyHyper, AnyParams, Sources
 
 __all__ = ["HALS", "HALSState", "column_passes", "separable"]
+
+# So many columns of a block are brought up to date together, where it has more than WIDE of them.
+GROUP = 8
+WIDE = 24
+# Gram matrices of all rows are formed up to so many entries.
+LARGEST = 2**26
 
 
 class HALSState(NamedTuple):
@@ -39,16 +47,22 @@ class HALS:
     def __post_init__(self):
         object.__setattr__(self, "sweeps", whole_number(self.sweeps, "sweeps"))
 
-    def init(self, model, params, sources, hyper):
+    def init(self, model: Model, params: AnyParams, sources: Sources, hyper: AnyHyper) -> AnyParams:
         """State before the first step."""
         check_no_free_block(model, params, sources)
         return HALSState(params)
 
-    def step(self, model, state, sources, hyper):
+    def step(self, model: Model, state: Any, sources: Sources, hyper: AnyHyper) -> tuple[Any, Any]:
         """One round over all blocks."""
-        constraints = jax.tree.leaves(model.constraints(state.params))
-        moves = model.moves(state.params, sources)
-        other = checked_rule(model, state.params, sources, hyper)
+        rule = self.rule(model, state.params, sources, hyper)
+        params = round_of(model, state.params, sources, hyper, rule)
+        return HALSState(params), Info(accepted=jnp.array(True))
+
+    def rule(self, model: Model, params: AnyParams, sources: Sources, hyper: AnyHyper) -> Any:
+        """The move of one block, ``rule(params, block)``; what is known of the blocks is asked once."""
+        constraints = jax.tree.leaves(model.constraints(params))
+        moves = model.moves(params, sources)
+        other = checked_rule(model, params, sources, hyper)
 
         def rule(params, block):
             if moves[block] is Move.QUADRATIC and constraints[block] is Constraint.NONNEGATIVE:
@@ -58,8 +72,7 @@ class HALS:
                     return column_passes(problem, z, self.sweeps, model.moving(block, z))
             return other(params, block)
 
-        params = round_of(model, state.params, sources, hyper, rule)
-        return HALSState(params), Info(accepted=jnp.array(True))
+        return rule
 
 
 def separable(problem, constraint):
@@ -71,17 +84,79 @@ def column_passes(problem, z, passes=1, moving=None):
     """Exact minimisation over one column after the other, in place, on transposed contiguous rows."""
     if z.shape[1] == 0:
         return z
+    if problem.present is not None:
+        moved = column_passes(problem._replace(present=None), z, passes, moving)
+        return jnp.where(problem.present > 0, moved, z)
     if problem.seen:
         return _seen_passes(problem, z, passes, moving)
-    linear = problem.neg if problem.rest is None else problem.neg - problem.rest
-    linear, gram, rank = linear.T, problem.gram, z.shape[1]
-    scale = jnp.diagonal(gram)
-    # An absent component has no curvature and no slope: it keeps its zeros.
-    present = scale > 0 if moving is None else (scale > 0) & moving
-    inverse = jnp.where(present, 1 / jnp.where(present, jnp.maximum(scale, tiny(z.dtype)), 1), 0)
+    linear, gram, rank = _linear(problem).T, problem.gram, z.shape[1]
+    inverse = _inverse(jnp.diagonal(gram), moving)
+    once = _grouped(linear, gram, inverse) if rank > WIDE else _plain(linear, gram, inverse)
+    return jax.lax.fori_loop(0, passes, lambda _, zt: once(zt), z.T).T
+
+
+def _plain(linear, gram, inverse):
+    """One pass, every column on the whole block."""
 
     def column(r, zt):
         slope = linear[r] - gram[r] @ zt
+        return zt.at[r].set(jnp.maximum(zt[r] + slope * inverse[r], 0))
+
+    return lambda zt: jax.lax.fori_loop(0, zt.shape[0], column, zt)
+
+
+def _grouped(linear, gram, inverse):
+    """The same pass in the same order, a group of columns at a time.
+
+    One matrix product brings a group up to date with all others; its columns then need each other
+    alone. Column by column the whole block is read for each.
+    """
+    rank, rows = linear.shape
+    count = -(-rank // GROUP)
+    wide = (0, count * GROUP - rank)
+    gram, linear = jnp.pad(gram, (wide, wide)), jnp.pad(linear, (wide, (0, 0)))
+    linear = linear.reshape(count, GROUP, rows)
+    inverse = jnp.pad(inverse, wide).reshape(count, GROUP)
+    squares = gram.reshape(count, GROUP, count, GROUP)
+    own = jnp.stack([squares[g, :, g] for g in range(count)])
+    same = np.eye(count, dtype=bool)[:, None, :, None]
+    others = jnp.where(same, 0, squares).reshape(count, GROUP, -1)
+
+    def group(g, zt):
+        slope = linear[g] - others[g] @ zt.reshape(-1, rows)
+        columns = _plain(slope, own[g], inverse[g])(zt[g])
+        return zt.at[g].set(columns)
+
+    def once(zt):
+        zt = jnp.pad(zt, (wide, (0, 0))).reshape(count, GROUP, rows)
+        return jax.lax.fori_loop(0, count, group, zt).reshape(-1, rows)[:rank]
+
+    return once
+
+
+def _seen_passes(problem, z, passes, moving):
+    """The same with terms over single entries: every row has a Gram matrix of its own.
+
+    It comes from one sparse product with the products of all pairs of columns. Where that would take
+    too much memory, the residuals of all entries are kept up to date instead, column by column.
+    """
+    if z.shape[0] * z.shape[1] ** 2 > LARGEST:
+        return _residual_passes(problem, z, passes, moving)
+    linear, rank = _linear(problem), z.shape[1]
+    first, second = np.triu_indices(rank)  # a Gram matrix is symmetric
+    grams = problem.gram[first, second][:, None]
+    for part in problem.seen:
+        pairs = part.factor[:, first] * part.factor[:, second]
+        grams = grams + part.weight * part.pattern.spread(part.weights, pairs).T
+        values = part.weights * (part.values - part.offset)
+        linear = linear + part.weight * part.pattern.spread(values, part.factor)
+    place = np.zeros((rank, rank), int)
+    place[first, second] = place[second, first] = np.arange(len(first))
+    inverse = _inverse(grams[place.diagonal()], moving)
+    place, linear = jnp.asarray(place), linear.T
+
+    def column(r, zt):
+        slope = linear[r] - jnp.sum(grams[place[r]] * zt, axis=0)
         return zt.at[r].set(jnp.maximum(zt[r] + slope * inverse[r], 0))
 
     def once(_, zt):
@@ -90,20 +165,31 @@ def column_passes(problem, z, passes=1, moving=None):
     return jax.lax.fori_loop(0, passes, once, z.T).T
 
 
-def _seen_passes(problem, z, passes, moving):
-    """The same with terms over single entries, whose residuals are kept up to date."""
-    linear = problem.neg if problem.rest is None else problem.neg - problem.rest
-    linear, gram, rank = linear.T, problem.gram, z.shape[1]
+def _linear(problem):
+    return problem.neg if problem.rest is None else problem.neg - problem.rest
+
+
+def _inverse(curvatures, moving):
+    """One over the curvature of each entry, zero for what is absent or may not move: it keeps its value."""
+    present = curvatures > 0
+    if moving is not None:
+        present &= jnp.asarray(moving).reshape(-1, *[1] * (curvatures.ndim - 1))
+    least = jnp.maximum(curvatures, tiny(curvatures.dtype))
+    return jnp.where(present, 1 / jnp.where(present, least, 1), 0)
+
+
+def _residual_passes(problem, z, passes, moving):
+    """The same from the residuals of all seen entries."""
+    linear, gram, rank = _linear(problem).T, problem.gram, z.shape[1]
     parts = problem.seen
     scale = jnp.diagonal(gram)[:, None] + sum(
         (part.weight * part.pattern.spread(part.weights, part.factor**2)).T for part in parts
     )
-    present = scale > 0 if moving is None else (scale > 0) & jnp.asarray(moving)[:, None]
-    inverse = jnp.where(present, 1 / jnp.where(present, jnp.maximum(scale, tiny(z.dtype)), 1), 0)
+    inverse = _inverse(scale, moving)
     residuals = tuple(
         part.values - part.offset - part.pattern.sampled(z, part.factor) for part in parts
     )
-    places = [part.pattern.places for part in parts]
+    by_rows = [part.pattern.by_rows() for part in parts]
     factors = [part.factor.T for part in parts]
 
     def column(r, carry):
@@ -112,13 +198,13 @@ def _seen_passes(problem, z, passes, moving):
         columns = []
         for part, residual, factor in zip(parts, residuals, factors):
             own = factor[r]
-            columns.append(own[part.pattern.rows.indices])
+            columns.append(part.pattern.at_columns(own))
             spread = part.pattern.spread(part.weights * residual, own[:, None])[:, 0]
             slope = slope + part.weight * spread
         new = jnp.maximum(zt[r] + slope * inverse[r], 0)
         change = new - zt[r]
         residuals = tuple(
-            residual - change[at] * own for residual, at, own in zip(residuals, places, columns)
+            residual - at(change) * own for residual, at, own in zip(residuals, by_rows, columns)
         )
         return zt.at[r].set(new), residuals
 

@@ -20,8 +20,9 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxshared.base import Constraint, Info, Move, put
+from jaxshared.base import Constraint, Info, Model, Move, put
 from jaxshared.solvers.blocks import kept, round_of, tiny, unit_columns
+from jaxshared.typing import AnyHyper, AnyParams, Sources
 
 __all__ = ["Multiplicative", "MultiplicativeState", "checked_rule", "multiplied"]
 
@@ -52,16 +53,20 @@ class Multiplicative:
         if self.floor is not None and not 0 <= self.floor < 1:
             raise ValueError(f"floor is {self.floor}: it is a fraction, from 0 to less than 1.")
 
-    def init(self, model, params, sources, hyper):
+    def init(self, model: Model, params: AnyParams, sources: Sources, hyper: AnyHyper) -> AnyParams:
         """State before the first step."""
         check_no_free_block(model, params, sources)
         return MultiplicativeState(params)
 
-    def step(self, model, state, sources, hyper):
+    def step(self, model: Model, state: Any, sources: Sources, hyper: AnyHyper) -> tuple[Any, Any]:
         """One round over all blocks."""
-        rule = checked_rule(model, state.params, sources, hyper, self.floor)
+        rule = self.rule(model, state.params, sources, hyper)
         params = round_of(model, state.params, sources, hyper, rule)
         return MultiplicativeState(params), Info(accepted=jnp.array(True))
+
+    def rule(self, model: Model, params: AnyParams, sources: Sources, hyper: AnyHyper) -> Any:
+        """The move of one block, ``rule(params, block)``."""
+        return checked_rule(model, params, sources, hyper, self.floor)
 
 
 def checked_rule(model, params, sources, hyper, floor=None):

@@ -13,13 +13,44 @@ about as many steps as there are components, and no Gram matrix of a single samp
 
 from __future__ import annotations
 
+import functools
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 
-__all__ = ["Positive", "nonnegative_minimum", "positive_part", "sensitivity", "settled_rows"]
+from jaxshared.solvers.hals import column_passes
+
+__all__ = [
+    "Positive",
+    "nonnegative_least_squares",
+    "nonnegative_minimum",
+    "polished",
+    "positive_part",
+    "sensitivity",
+    "settled_rows",
+]
+
+# A derivative of which more than this share of its linear system is left is not a number.
+UNSOLVED = 0.01
+# Newton steps are tried at these lengths.
+LENGTHS = (1.0, 0.3, 0.1, 0.01)
+# So many passes over the columns lie between two looks at whether the rows still change.
+PASSES = 10
+
+
+def nonnegative_least_squares(problem, start, *, tol=None, max_passes=2000):
+    """The minimum of a :class:`jaxshared.base.Quadratic` whose rows are independent problems.
+
+    >>> from jaxshared.base import Quadratic
+    >>> problem = Quadratic(gram=jnp.eye(2), neg=jnp.array([[2.0, -1.0]]))
+    >>> nonnegative_least_squares(problem, jnp.zeros((1, 2))).tolist()
+    [[2.0, 0.0]]
+    """
+    tol = jnp.finfo(start.dtype).eps if tol is None else tol
+    passes = lambda z: column_passes(problem, z, PASSES)
+    return settled_rows(passes, start, tol=tol, max_rounds=-(-max_passes // PASSES))
 
 
 def settled_rows(improve, start, *, tol, max_rounds):
@@ -113,13 +144,76 @@ def _positive_leaf(z, slope, bend):
     return Positive(jax.lax.stop_gradient((z > 0) & (scale * z > slope)), scale)
 
 
+def polished(value, z, clear=lambda direction: direction, *, rounds=40):
+    """``z`` brought to the minimum of ``value`` beside it, by Newton steps on the entries that are free.
+
+    A fit ends where its objective no longer changes, which leaves half of the digits of its factors open;
+    its derivative needs them. Each step is solved for by conjugate gradients (up to the first direction
+    that bends down) and tried at some lengths: the objective decides as long as it can tell them apart, then
+    what is left of the slope; where neither gains, the search ends.
+
+    >>> least = polished(lambda z: jnp.sum(z**3 / 3 - 2 * z), jnp.array([[1.3]]))
+    >>> round(float(least[0, 0]), 4)
+    1.4142
+    """
+    every, lengths = jax.tree.map, jnp.asarray(LENGTHS, jax.tree.leaves(z)[0].dtype)
+    eps = jnp.finfo(lengths.dtype).eps
+
+    def around(z):
+        now, slope = jax.value_and_grad(value)(z)
+        free, scale = positive_part(z, jax.grad(value))
+        # Entries that are zero and pulled up by more than rounding are free; absent components are not.
+        free = every(_pulled, free, z, slope, scale)
+        return now, _within(free, slope), free, scale
+
+    def look(z):
+        now, slope, _, scale = around(z)
+        left = unrest(z, slope, scale)
+        return jnp.where(jnp.isfinite(now) & jnp.isfinite(left), jnp.stack([now, left]), jnp.inf)
+
+    def closer(carry):
+        z, (now, left), count, _ = carry
+        _, slope, free, scale = around(z)
+        curve = jax.linearize(jax.grad(value), z)[1]
+        (right,) = jax.linear_transpose(clear, slope)(every(jnp.negative, slope))
+        bent = lambda v: every(jnp.where, free, curve(_within(free, v)), v)
+        search = dict(max_steps=300, flat=flatness(left))
+        step, _ = conjugate_gradients(bent, _within(free, right), scale, **search)
+        step = _within(free, clear(step))
+        at = lambda t: every(lambda a, b: jnp.maximum(a + t * b, 0), z, step)
+        values, lefts = jax.lax.map(lambda t: look(at(t)), lengths).T
+        descends = now - jnp.min(values) > 8 * eps * jnp.abs(now)
+        descends &= left > eps**0.5  # closer than this the objective is rounding
+        best = jnp.where(descends, jnp.argmin(values), jnp.argmin(lefts))
+        better = descends | (lefts[best] < left)
+        new = every(lambda a, b: jnp.where(better, b, a), z, at(lengths[best]))
+        seen = jnp.stack([values[best], lefts[best]])
+        return new, jnp.where(better, seen, jnp.stack([now, left])), count + 1, better
+
+    def running(carry):
+        _, (_, left), count, better = carry
+        return better & (count < rounds) & (left > eps)
+
+    return jax.lax.while_loop(running, closer, (z, look(z), 0, jnp.array(True)))[0]
+
+
+def _pulled(free, z, slope, scale):
+    usual = jnp.sqrt(jnp.mean(z * z, axis=0))
+    return free | ((usual > 0) & (-slope > jnp.finfo(z.dtype).eps ** 0.5 * scale * usual))
+
+
+def _within(free, v):
+    return jax.tree.map(lambda f, x: jnp.where(f, x, 0), free, v)
+
+
 def sensitivity(gradient, z, arguments, tangents, *, rows=False, clear=None, max_steps=None):
     """How the minimum ``z`` moves when ``arguments`` move along ``tangents``.
 
     ``gradient(z, *arguments)`` is that of the minimised function. ``rows``: whether the rows of z are
     independent problems. ``clear`` takes out of a direction what the function does not depend on
     (the gauge of a factorisation): without it there would be no derivative of anything that does.
-    The result is linear in ``tangents`` and can itself be differentiated, in both modes.
+    The result is linear in ``tangents`` and can itself be differentiated, in both modes. Where rows are
+    not independent and the system could not be solved it is NaN, never a number that is not the derivative.
 
     >>> quadratic = lambda z, goal: 3 * (z - goal)
     >>> z, goal = jnp.array([[2.0, 0.0]]), jnp.array([[2.0, -1.0]])
@@ -129,13 +223,13 @@ def sensitivity(gradient, z, arguments, tangents, *, rows=False, clear=None, max
     fixed, at = jax.lax.stop_gradient((z, arguments))
     free, scale = positive_part(fixed, lambda z: gradient(z, *at))
     clear = (lambda direction: direction) if clear is None else clear
-    within = lambda v: jax.tree.map(lambda f, x: jnp.where(f, x, 0), free, v)
+    within = functools.partial(_within, free)
     _, change = jax.jvp(lambda *a: gradient(z, *a), arguments, tangents)
     _, curve = jax.linearize(lambda z: gradient(z, *arguments), z)
 
     def product(v):
         bent = curve(within(v))
-        return jax.tree.map(lambda f, b, x: jnp.where(f, b, x), free, bent, v)
+        return jax.tree.map(jnp.where, free, bent, v)
 
     if max_steps is None:
         width = max((leaf.shape[-1] for leaf in jax.tree.leaves(z)), default=0)
@@ -153,8 +247,9 @@ def sensitivity(gradient, z, arguments, tangents, *, rows=False, clear=None, max
         right = back(right)
         (right,) = jax.linear_transpose(clear, right)(within(right))
         image = lambda v: back(operator(flatten(v)))
-        x, _ = conjugate_gradients(image, within(right), scale, **search)
-        return flatten(within(clear(x)))
+        x, left = conjugate_gradients(image, within(right), scale, **search)
+        x = flatten(within(clear(x)))
+        return x if rows else jnp.where(left <= UNSOLVED, x, jnp.nan)
 
     operator = lambda v: flatten(product(back(v)))
     return back(jax.lax.custom_linear_solve(operator, right, solve, symmetric=True))

@@ -9,14 +9,17 @@ over the constraint set, convex or not, and so never raises it.
 from __future__ import annotations
 
 import dataclasses
+import functools
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import optax
 
-from jaxshared.base import Constraint, Info, Move, put
+from jaxshared.base import Constraint, Info, Model, Move, put
 from jaxshared.solvers.blocks import kept, restore, round_of, tiny
+from jaxshared.typing import AnyHyper, AnyParams, Sources
 
 __all__ = ["ProjectedGradient", "ProjectedState", "curvature_bound"]
 
@@ -29,24 +32,61 @@ class ProjectedState(NamedTuple):
     optimiser: Any
 
 
+class Recipe(NamedTuple):
+    """A call that makes an optimiser, compared by what it says."""
+
+    function: Callable
+    args: tuple
+    settings: tuple
+
+    def __call__(self):
+        return self.function(*self.args, **dict(self.settings))
+
+
 @dataclasses.dataclass(frozen=True)
 class ProjectedGradient:
     """Gradient steps that stay inside each block's constraint.
 
     Without ``optimiser`` the step size is the inverse of a curvature bound: from the Gram matrix where
-    the model writes its blocks as quadratics, found by backtracking where it does not. An optax
-    ``optimiser`` moves all blocks at once and is as monotone as it is by itself.
+    the model writes its blocks as quadratics, found by backtracking where it does not: only the gradient
+    is needed. An optax ``optimiser`` moves all blocks at once and is as monotone as it is by itself.
+    Given as a recipe, ``functools.partial(optax.adam, 0.01)``, solvers of equal settings are equal,
+    compile once, and can be pickled.
+
+    >>> import functools, pickle
+    >>> recipe = ProjectedGradient(functools.partial(optax.adam, 0.01))
+    >>> recipe == ProjectedGradient(functools.partial(optax.adam, 0.01)) == pickle.loads(pickle.dumps(recipe))
+    True
     """
 
-    optimiser: optax.GradientTransformation | None = None
+    optimiser: optax.GradientTransformation | Callable | None = None
 
-    def init(self, model, params, sources, hyper):
+    def __post_init__(self):
+        given = self.optimiser
+        if isinstance(given, functools.partial):
+            settings = tuple(sorted(given.keywords.items()))
+            object.__setattr__(self, "optimiser", Recipe(given.func, given.args, settings))
+
+    def __reduce__(self):
+        if isinstance(self.optimiser, optax.GradientTransformation):
+            raise TypeError(
+                "an optax optimiser is made of local functions, which cannot be pickled or copied: pass "
+                "its recipe to ProjectedGradient, for example functools.partial(optax.adam, 0.01)."
+            )
+        return type(self), (self.optimiser,)
+
+    @property
+    def transformation(self) -> optax.GradientTransformation | None:
+        """The optax optimiser, made from its recipe where one was given."""
+        return self.optimiser() if isinstance(self.optimiser, Recipe) else self.optimiser
+
+    def init(self, model: Model, params: AnyParams, sources: Sources, hyper: AnyHyper) -> AnyParams:
         """State before the first step."""
         curvatures = tuple(jnp.zeros((), z.dtype) for z in jax.tree.leaves(params))
-        inner = None if self.optimiser is None else self.optimiser.init(params)
+        inner = None if self.optimiser is None else self.transformation.init(params)
         return ProjectedState(params, curvatures, inner)
 
-    def step(self, model, state, sources, hyper):
+    def step(self, model: Model, state: Any, sources: Sources, hyper: AnyHyper) -> tuple[Any, Any]:
         """One round over all blocks, or one step of the optimiser."""
         take = self._round if self.optimiser is None else self._optimise
         return take(model, state, sources, hyper), Info(accepted=jnp.array(True))
@@ -87,7 +127,7 @@ class ProjectedGradient:
         gradient = self._gradient(model, state.params, sources, hyper)
 
         # Line searches ask for values; XLA drops them where they are not used.
-        updates, inner = optax.with_extra_args_support(self.optimiser).update(
+        updates, inner = optax.with_extra_args_support(self.transformation).update(
             gradient,
             state.optimiser,
             state.params,
@@ -105,9 +145,8 @@ class ProjectedGradient:
         return ProjectedState(moved, state.curvatures, inner)
 
     def _gradient(self, model, params, sources, hyper):
-        """In Gram order where the model writes its blocks as quadratics."""
-        moves = model.moves(params, sources)
-        if all(move is Move.HALVES for move in moves):
+        """In Gram order where the model writes its blocks as quadratics; halves are never asked for."""
+        if Move.HALVES in model.moves(params, sources):
             return jax.grad(model.objective)(params, sources, hyper)
         pos, neg = model.split(params, sources, hyper)
         return jax.tree.map(jnp.subtract, pos, neg)
@@ -140,7 +179,8 @@ def _backtracked(objective, constraint, z, gradient, curvature):
     """A projected step whose curvature is doubled until its quadratic model is an upper bound."""
     before = objective(z)
     scale = jnp.linalg.norm(gradient) / jnp.maximum(jnp.linalg.norm(z), tiny(z.dtype))
-    curvature = jnp.where(curvature > 0, curvature / 2, scale)
+    # A search, not a function of anything: reverse mode takes the curvature as it was found.
+    curvature = jax.lax.stop_gradient(jnp.where(curvature > 0, curvature / 2, scale))
 
     def trial(curvature):
         moved = restore(constraint, z - gradient / jnp.maximum(curvature, tiny(z.dtype)))

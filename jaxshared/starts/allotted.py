@@ -15,15 +15,17 @@ from __future__ import annotations
 
 import functools
 import itertools
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
 
-from jaxshared.base import Constraint, Params
+from jaxshared.base import Constraint, Model, Params
 from jaxshared.models.shared import SharedNMF
 from jaxshared.solve import solve
+from jaxshared.typing import Array, Sources
 
 __all__ = ["allotted", "sizes"]
 
@@ -34,7 +36,9 @@ MAX_STEPS = 30
 FLOOR = 1e-3
 
 
-def allotted(key, model, sources, *, ranks=None, max_steps=MAX_STEPS):
+def allotted(
+    key: Array, model: Model, sources: Sources, *, ranks: Any = None, max_steps: int = MAX_STEPS
+) -> Params:
     """Starting factors of a model of the shared family, for checked sources.
 
     Pure: works under ``jit`` and ``vmap``. Costs ``max_steps`` steps of a model that has all its
@@ -54,7 +58,7 @@ def allotted(key, model, sources, *, ranks=None, max_steps=MAX_STEPS):
 
 @functools.partial(jax.jit, static_argnums=(0, 1))
 def _allotted(model, max_steps, key, sources, ranks):
-    whole = SharedNMF({tuple(range(len(sources))): sum(model.ranks)})
+    whole = SharedNMF({tuple(range(len(sources))): sum(model.ranks)}, loss=model.loss)
     first = whole.restrict(whole.init(key, sources), (sum(ranks),))
     first = whole.rescale(first, sources)
     hyper = whole.hyper(sources)
@@ -95,7 +99,10 @@ def _order(model, size, active, count):
     both, differ = active[:, None] & there, active[:, None] != there
     cost = jnp.where(differ, 1 + lost.sum(), jnp.where(both, lost, 0))
     places, chosen = optax.assignment.hungarian_algorithm(cost)
-    return chosen[jnp.argsort(places)]
+    chosen = chosen[jnp.argsort(places)]
+    # Within a set in the order of the fit: the assignment leaves it open, and rounding would decide.
+    kind = 2 * np.repeat(np.arange(len(model.ranks)), model.ranks) + ~active
+    return chosen[jnp.lexsort((chosen, kind))]
 
 
 def _floored(factor, active):

@@ -11,9 +11,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxshared.base import Constraint, Params
+from jaxshared.base import Constraint, Model, Params
 from jaxshared.models.nmf import NMF
 from jaxshared.solve import solve
+from jaxshared.typing import Array, Sources
 
 __all__ = ["matched"]
 
@@ -21,7 +22,7 @@ __all__ = ["matched"]
 FLOOR = 1e-3
 
 
-def matched(key, model, sources, *, max_steps=100):
+def matched(key: Array, model: Model, sources: Sources, *, max_steps: int = 100) -> Params:
     """Starting factors of a model of the shared family, for checked sources.
 
     Costs one NMF of each source, at the rank that the model has in it: about as much as

@@ -15,6 +15,7 @@ everything:
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -40,7 +41,7 @@ __all__ = ["RULES", "register"]
 RULES: dict[str, Callable] = {}
 
 
-def register(primitive, rule: Callable | None = None) -> Callable:
+def register(primitive: Any, rule: Callable | None = None) -> Callable:
     """Give a primitive (or its name) a rule; the last one counts.
 
     ``register(primitive, rule)``, or ``@register(primitive)`` above a function. For a primitive
@@ -111,13 +112,14 @@ def power(x, y: int):
     if y <= 0:
         out = lax.integer_pow(x.value, y)
         return Pair(out) if y % 2 == 0 else by_sign(out)
-    out, factor = None, x
+    product: Pair | None = None
+    factor = x
     while y:
         if y % 2:
-            out = factor if out is None else times(out, factor)
+            product = factor if product is None else times(product, factor)
         y //= 2
         factor = times(factor, factor) if y else factor
-    return out
+    return product
 
 
 def real_power(op, x, y):

@@ -42,8 +42,8 @@ class MissingRuleError(NotImplementedError):
             "give it one with jaxshared.transforms.register(primitive, rule), where rule is "
             "`linear`, `multilinear`, `by_value` (right for every primitive, but split by sign, "
             "which a multiplicative rule alone may not survive) or a function rule(op, *args) from "
-            "Pairs to a Pair in which op(*arrays) applies the primitive."
-            + (f" {ADVICE[name]}" if name in ADVICE else "")
+            "Pairs to a Pair in which op(*arrays) applies the primitive. js.ProjectedGradient() needs no "
+            "halves, only the gradient." + (f" {ADVICE[name]}" if name in ADVICE else "")
         )
 
 

@@ -13,12 +13,13 @@ auxiliary source among the pairs of both. Maximised by EM. A baseline of the RGH
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy  # its parts are loaded when they are used
 
 from jaxshared.data.sources import host
+from jaxshared.typing import Array, Source
 from jaxshared.uses.clustering import seed_of
 
 __all__ = ["APLSA", "aplsa"]
@@ -34,7 +35,17 @@ class APLSA(NamedTuple):
     history: np.ndarray
 
 
-def aplsa(target, pairs, num_clusters, *, key, mixing=0.5, restarts=1, max_steps=200, tol=1e-6):
+def aplsa(
+    target: Source,
+    pairs: Any,
+    num_clusters: int,
+    *,
+    key: Array,
+    mixing: float = 0.5,
+    restarts: int = 1,
+    max_steps: int = 200,
+    tol: float = 1e-6,
+) -> APLSA:
     """Cluster the samples of ``target`` (features, samples) with annotated ``pairs``.
 
     ``pairs`` is (own, other): the same samples in the target's features and in the auxiliary ones.

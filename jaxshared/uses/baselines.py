@@ -11,6 +11,7 @@ Each with its own result: :func:`lssmtc` (several tasks), :func:`coregularised` 
 from __future__ import annotations
 
 import warnings
+from typing import Any
 
 import jax
 import numpy as np
@@ -19,6 +20,7 @@ import scipy  # its parts are loaded when they are used
 from jaxshared.data.sources import host
 from jaxshared.fit import fit
 from jaxshared.models.nmf import NMF
+from jaxshared.typing import Array, Sources
 from jaxshared.uses.aplsa import aplsa
 from jaxshared.uses.clustering import cluster, cluster_coefs, seed_of
 from jaxshared.uses.coregularised import coregularised
@@ -67,7 +69,9 @@ def _label(sources, num_clusters, key, augmented, one):
     return tuple(one(each, int(n), k) for each, n, k in zip(samples, counts, keys))
 
 
-def kmeans(sources, num_clusters, *, key, augmented=False, restarts=10):
+def kmeans(
+    sources: Sources, num_clusters: int, *, key: Array, augmented: bool = False, restarts: int = 10
+) -> Any:
     """k-means in the input space.
 
     >>> x = np.kron(np.eye(2), np.ones((3, 4)))
@@ -90,7 +94,15 @@ def _kmeans(samples, count, key, restarts):
     return cluster_coefs(samples, count, key=key, scale="raw", restarts=restarts)
 
 
-def pca_kmeans(sources, num_clusters, rank, *, key, augmented=False, restarts=10):
+def pca_kmeans(
+    sources: Sources,
+    num_clusters: int,
+    rank: int,
+    *,
+    key: Array,
+    augmented: bool = False,
+    restarts: int = 10,
+) -> Any:
     """k-means on the first ``rank`` principal components."""
     from sklearn.decomposition import PCA
 
@@ -103,8 +115,16 @@ def pca_kmeans(sources, num_clusters, rank, *, key, augmented=False, restarts=10
 
 
 def nmf_kmeans(
-    sources, num_clusters, rank, *, key, augmented=False, scale="hellinger", restarts=10, **options
-):
+    sources: Sources,
+    num_clusters: int,
+    rank: int,
+    *,
+    key: Array,
+    augmented: bool = False,
+    scale: str = "hellinger",
+    restarts: int = 10,
+    **options: Any,
+) -> Any:
     """k-means on the coefficients of plain NMF; ``options`` go to :func:`jaxshared.fit`."""
 
     def one(samples, count, seed):
@@ -116,7 +136,14 @@ def nmf_kmeans(
     return _label(sources, num_clusters, key, augmented, one)
 
 
-def normalised_cut(sources, num_clusters, *, key, augmented=False, neighbours=20):
+def normalised_cut(
+    sources: Sources,
+    num_clusters: int,
+    *,
+    key: Array,
+    augmented: bool = False,
+    neighbours: int = 20,
+) -> Any:
     """Normalised cut of the cosine graph of the samples.
 
     Every sample is joined to its ``neighbours`` nearest ones, symmetrically; None takes the whole
@@ -143,7 +170,15 @@ def normalised_cut(sources, num_clusters, *, key, augmented=False, neighbours=20
     return _label(sources, num_clusters, key, augmented, one)
 
 
-def asi(sources, num_clusters, *, key, augmented=False, rank=None, max_steps=100):
+def asi(
+    sources: Sources,
+    num_clusters: int,
+    *,
+    key: Array,
+    augmented: bool = False,
+    rank: int | None = None,
+    max_steps: int = 100,
+) -> Any:
     """Adaptive subspace iteration: LSSMTC with common centroids only; see :mod:`.lssmtc`."""
 
     def one(samples, count, seed):

@@ -7,13 +7,16 @@ specific ones only. The last two tell which categories the sources have in commo
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
 from jaxshared import metrics
+from jaxshared.base import Model
 from jaxshared.checks import factor, random_key, whole_number
+from jaxshared.typing import AnyParams, Array
 from jaxshared.uses.columns import PARTS, check_factors, part_columns, unit_bases
 from jaxshared.uses.cotransfer import CoTransfer, cotransfer
 
@@ -45,14 +48,14 @@ class CommonCategories(NamedTuple):
     ratios: metrics.CategoryScores
 
 
-def seed_of(key):
+def seed_of(key: Array) -> int:
     """The seed that scikit-learn gets for a JAX key: the same key, the same clusters."""
     random_key(key)
     words = np.asarray(jax.random.key_data(key)).ravel()
     return int(np.random.SeedSequence(words.tolist()).generate_state(1)[0])
 
 
-def scale_coefs(coefs, scale="hellinger"):
+def scale_coefs(coefs: Any, scale: str = "hellinger") -> np.ndarray:
     """Coefficients (samples, rank) as k-means should see them.
 
     - ``"raw"``: as they are; long documents become clusters of their own;
@@ -76,7 +79,9 @@ def scale_coefs(coefs, scale="hellinger"):
     return normalize(np.sqrt(coefs) if scale == "hellinger" else coefs)
 
 
-def cluster_coefs(coefs, num_clusters, *, key, scale="hellinger", restarts=10):
+def cluster_coefs(
+    coefs: Any, num_clusters: int, *, key: Array, scale: str = "hellinger", restarts: int = 10
+) -> np.ndarray:
     """Labels (samples,) by k-means on coefficients (samples, rank), the best of ``restarts``.
 
     ``scale`` is that of :func:`scale_coefs`; it matters more than the model does.
@@ -104,7 +109,16 @@ def cluster_coefs(coefs, num_clusters, *, key, scale="hellinger", restarts=10):
     return kmeans.fit_predict(scale_coefs(coefs, scale))
 
 
-def cluster(model, params, num_clusters, *, key, part="all", scale="hellinger", restarts=10):
+def cluster(
+    model: Model,
+    params: AnyParams,
+    num_clusters: int,
+    *,
+    key: Array,
+    part: str = "all",
+    scale: str = "hellinger",
+    restarts: int = 10,
+) -> tuple[np.ndarray, ...]:
     """Algorithm 3: labels of the samples of every source, as a tuple.
 
     ``num_clusters`` is one number or one per source; ``part`` is "all", "shared" or "specific".
@@ -145,7 +159,16 @@ def cluster(model, params, num_clusters, *, key, part="all", scale="hellinger", 
     return tuple(labels)
 
 
-def common_categories(model, params, truths, num_clusters, *, key, scale="hellinger", restarts=10):
+def common_categories(
+    model: Model,
+    params: AnyParams,
+    truths: Sequence[Any],
+    num_clusters: int,
+    *,
+    key: Array,
+    scale: str = "hellinger",
+    restarts: int = 10,
+) -> tuple[CommonCategories, ...]:
     """Which categories are common: one :class:`CommonCategories` per source.
 
     ``truths`` holds the categories of the samples of each source, or None for a source without.
@@ -158,11 +181,12 @@ def common_categories(model, params, truths, num_clusters, *, key, scale="hellin
     ]
     if len(truths) != len(both[0]):
         raise ValueError(f"{len(truths)} truths for {len(both[0])} sources: give one for each.")
-    found = []
+    found: list[Any] = []
     for truth, shared, specific in zip(truths, *both):
         if truth is None:
             found.append(None)
             continue
         scores = [metrics.category_scores(truth, labels) for labels in (shared, specific)]
-        found.append(CommonCategories(*scores, metrics.category_ratios(truth, shared, specific)))
+        ratios = metrics.category_ratios(truth, shared, specific)
+        found.append(CommonCategories(scores[0], scores[1], ratios))
     return tuple(found)

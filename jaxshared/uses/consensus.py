@@ -8,19 +8,24 @@ once more from the middle of the groups.
 
 from __future__ import annotations
 
-import itertools
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxshared.base import Result, whole_number
-from jaxshared.data.sources import as_sources
-from jaxshared.fit import fit
+from jaxshared.alike import component_columns, kinds, paired
+from jaxshared.base import Model, Result, whole_number
+from jaxshared.boolean.model import BooleanModel
+from jaxshared.checkpoint import beside
+from jaxshared.fit import check_unused, fit
+from jaxshared.problem import searched_sources
 from jaxshared.sweep import sweep
+from jaxshared.typing import Array, Path, Sources
+from jaxshared.uses.boolean_consensus import boolean_consensus
 from jaxshared.uses.clustering import seed_of
 from jaxshared.uses.columns import unit_bases
+from jaxshared.uses.stability import refuse_race
 
 __all__ = ["Consensus", "consensus"]
 
@@ -39,13 +44,28 @@ class Consensus(NamedTuple):
     objectives: np.ndarray
 
 
-def consensus(model, sources, *, key, restarts=10, keep=0.8, max_steps=500, tol=1e-5, **options):
+def consensus(
+    model: Model,
+    sources: Sources,
+    *,
+    key: Array,
+    restarts: int = 10,
+    keep: float = 0.8,
+    max_steps: int = 500,
+    tol: float = 1e-5,
+    rows: str = "features",
+    checkpoint: Path | None = None,
+    **options: Any,
+) -> Consensus:
     """Factors that ``restarts`` fits of ``model`` agree on, as a :class:`Consensus`.
 
     Components are compared by their basis columns at norm one, within the ranks of the model: shared
     ones with shared ones. ``keep`` of them stay, those with the most alike neighbours among the other
     restarts; k-means groups them. Costs one sweep of ``restarts`` lanes and one fit more; ``options``
-    go to both, as ``hyper`` and ``solver``.
+    go to both, as ``hyper`` and ``solver``. Boolean components are what most restarts have, entry by
+    entry, with flips from there; they take ``hyper`` alone. ``rows``: as in :func:`jaxshared.fit`.
+    ``checkpoint``: a file to go on from, as there, for the sweep; the fit has one beside it, ``.last``.
+    Ctrl-C during the sweep ends all of it: restarts that have not ended cannot agree. Nor is there a race.
 
     >>> import jaxshared as js
     >>> x = np.kron(np.eye(3), np.ones((4, 5)))
@@ -56,41 +76,33 @@ def consensus(model, sources, *, key, restarts=10, keep=0.8, max_steps=500, tol=
     restarts = whole_number(restarts, "restarts", least=2)
     if not 0 < keep <= 1:
         raise ValueError(f"keep is {keep}: it is the part of the components that stays, 0 to 1.")
-    aligned, count = model.aligned, model.num_sources
-    sources = as_sources(sources, aligned=aligned, num_sources=count)
+    refuse_race(options, "consensus")
+    sources, names = searched_sources(model, sources, rows)
+    if isinstance(model, BooleanModel):
+        others = {name: value for name, value in options.items() if name != "hyper"}
+        check_unused(model, checkpoint=checkpoint, **others)
+        options = {"hyper": options.get("hyper")}
+        limits = dict(restarts=restarts, max_steps=max_steps, **options)
+        result, *rest = boolean_consensus(model, sources, key=key, **limits)
+        return Consensus(result._replace(names=names), *rest)
     limits = dict(max_steps=max_steps, tol=tol, **options)
-    grid = sweep(model, sources, key=key, restarts=restarts, **limits)
+    grid = sweep(model, sources, key=key, restarts=restarts, checkpoint=checkpoint, **limits)
+    grid = grid.whole()
     lanes = [unit_bases(model, grid.lane(lane).params) for lane in range(restarts)]
-    columns = [_columns(model, lane) for lane in lanes]
-    starts = np.cumsum([0, *model.ranks])
-    kinds = [np.arange(a, b) for a, b in itertools.pairwise(starts) if b > a]
+    columns = [component_columns(model, lane) for lane in lanes]
+    own = [kind for kind in kinds(model, lanes[0]) if len(kind)]
     groups = [
         _groups([lane[:, kind] for lane in columns], keep, seed_of(jax.random.fold_in(key, s)))
-        for s, kind in enumerate(kinds)
+        for s, kind in enumerate(own)
     ]
-    middle = _middle(model, lanes, kinds, groups)
-    result = fit(model, sources, key=key, init=middle, **limits)
-    final = _columns(model, unit_bases(model, result.params))
+    middle = _middle(model, lanes, own, groups)
+    last = beside(checkpoint, "last")
+    result = fit(model, sources, key=key, init=middle, checkpoint=last, **limits)
+    final = component_columns(model, unit_bases(model, result.params))
     stability = np.concatenate(
-        [_stability(final[:, kind], [lane[:, kind] for lane in columns]) for kind in kinds]
+        [_stability(final[:, kind], [lane[:, kind] for lane in columns]) for kind in own]
     )
-    return Consensus(result, stability, grid.objective[0])
-
-
-def _columns(model, params):
-    """(rows of all bases, components): every component as one vector of norm one."""
-    total = sum(model.ranks)
-    stacked = []
-    for basis, at in zip(params.bases, model.components(params).bases):
-        block = np.zeros((basis.shape[0], total))
-        block[:, np.asarray(at, int)] = np.asarray(basis)
-        stacked.append(block)
-    # Bases over the same features that have no component in common need no rows of their own.
-    apart = sum(len(at) for at in model.components(params).bases) == total
-    same = len({block.shape[0] for block in stacked}) == 1
-    columns = np.sum(stacked, axis=0) if apart and same else np.concatenate(stacked)
-    norms = np.linalg.norm(columns, axis=0)
-    return columns / np.where(norms > 0, norms, 1)
+    return Consensus(result._replace(names=names), stability, grid.objective[0])
 
 
 def _groups(lanes, keep, seed):
@@ -132,11 +144,4 @@ def _middle(model, lanes, kinds, groups):
 
 def _stability(columns, lanes):
     """Per column, its mean cosine to the partners that the restarts have for it."""
-    from scipy.optimize import linear_sum_assignment  # slow to import
-
-    total = np.zeros(columns.shape[1])
-    for lane in lanes:
-        cosines = columns.T @ lane
-        ours, theirs = linear_sum_assignment(-cosines)
-        total[ours] += cosines[ours, theirs]
-    return total / len(lanes)
+    return np.mean([paired(columns, lane)[1] for lane in lanes], axis=0)

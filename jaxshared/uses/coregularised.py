@@ -16,13 +16,14 @@ x samples is added to the graphs, which may be sparse.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy  # its parts are loaded when they are used
 
 from jaxshared.base import whole_number
 from jaxshared.data.sources import host
+from jaxshared.typing import Array, Sources
 from jaxshared.uses.clustering import seed_of
 
 __all__ = ["Coregularised", "coregularised", "gaussian_graph", "normalised_affinity"]
@@ -39,17 +40,17 @@ class Coregularised(NamedTuple):
 
 
 def coregularised(
-    sources,
-    num_clusters,
+    sources: Sources,
+    num_clusters: int,
     *,
-    key,
-    form="pairwise",
-    agreement=0.01,
-    neighbours=None,
-    graphs=None,
-    max_steps=30,
-    tol=1e-6,
-):
+    key: Array,
+    form: str = "pairwise",
+    agreement: float = 0.01,
+    neighbours: int | None = None,
+    graphs: Any = None,
+    max_steps: int = 30,
+    tol: float = 1e-6,
+) -> Coregularised:
     """Labels (samples,) from all views, as a :class:`Coregularised`.
 
     ``agreement`` is the paper's lambda, 0.01. ``neighbours``: None for the whole Gaussian graph, as

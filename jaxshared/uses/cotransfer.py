@@ -7,17 +7,19 @@ only, are represented in these components, and k-means groups all of them togeth
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
-from jaxshared.base import Result
+from jaxshared.base import Model, Result
 from jaxshared.data.graph import neighbour_graph
-from jaxshared.data.sources import as_source, as_sources
+from jaxshared.data.names import Aligned, matched, oriented
+from jaxshared.data.sources import as_source, checked_sources
 from jaxshared.fit import fit
 from jaxshared.models.rghctc import RGHCTC
 from jaxshared.project import project
+from jaxshared.typing import Array, Sources
 
 __all__ = ["CoTransfer", "cotransfer"]
 
@@ -31,18 +33,20 @@ class CoTransfer(NamedTuple):
 
 
 def cotransfer(
-    model,
-    sources,
-    targets,
-    num_clusters,
+    model: Model,
+    sources: Sources,
+    targets: Sources,
+    num_clusters: int,
     *,
-    key,
-    kernels=None,
-    neighbours=5,
-    width=None,
-    direct=False,
-    **options,
-):
+    key: Array,
+    kernels: Any = None,
+    neighbours: int = 5,
+    width: float | None = None,
+    direct: bool = False,
+    second: Any = None,
+    rows: str = "features",
+    **options: Any,
+) -> CoTransfer:
     """Cluster ``targets[k]`` (features of ``sources[k]``, samples of its own), or None, jointly.
 
     ``sources``: the co-occurring samples, (features_k, samples) each, the same samples in all.
@@ -50,6 +54,10 @@ def cotransfer(
     with it, of ``neighbours`` neighbours and, for the heat kernel, of this ``width`` (by default it
     follows from each graph's own distances). Without kernels there is no graph term.
     ``direct``: the shortcut for clean targets, coefs ``target.T @ basis`` in place of a second fit.
+    ``second``: strengths of the second stage, ``smoothness`` and ``sparsity`` (the paper's alpha and beta
+    with a tilde, beside the weight of the source), one number or one per source; see below.
+    ``rows``: as in :func:`jaxshared.fit`, of sources and targets. Sources that carry names are aligned by
+    their samples, and a target that carries names is put in the order of its source's features.
     ``options``: ``hyper`` (a dictionary of strengths, as for ``model.hyper``), ``scale`` (of every
     sample before k-means, see ``js.clustering.scale_coefs``), all that :func:`jaxshared.fit` takes.
 
@@ -70,11 +78,12 @@ def cotransfer(
             f"cotransfer needs an RGHCTC and hyper as a dictionary of strengths, not a "
             f"{type(model).__name__} and a {type(strengths).__name__}: both stages make their own."
         )
-    sources = as_sources(sources, aligned="samples")
-    targets = _check_targets(targets, sources)
+    sources, names = checked_sources(oriented(sources, rows), aligned="samples")
+    targets = _check_targets(targets, sources, names, rows)
     kernels = _check_kernels(kernels, len(sources))
     first, last = jax.random.split(key)
-    graphs = tuple(_graph(x, kernel, neighbours, width) for x, kernel in zip(sources, kernels))
+    make = lambda x, kernel: _graph(x, kernel, neighbours, width)
+    graphs = tuple(map(make, sources, kernels))
     hyper = model.hyper(sources, **{"graphs": graphs, **strengths})
     for k, target in enumerate(targets):
         if target is not None and not hyper.weights[k] > 0:
@@ -82,31 +91,35 @@ def cotransfer(
                 f"targets[{k}] cannot be represented: its source has weight 0, so nothing fits its "
                 f"basis. Give it a weight, or None as its target."
             )
-    result = fit(model, sources, key=first, hyper=hyper, **options)
-    params = model.normalise(result.params, hyper)
-    coefs = [None] * len(targets)
+    graphs = tuple(None if t is None else make(t, kernel) for t, kernel in zip(targets, kernels))
+    stage = _second(model, hyper, sources, targets, graphs, strengths, second or {})
+    result = fit(model, Aligned(sources, names), key=first, hyper=hyper, **options)
+    params = result.params
+    coefs: list[Any] = [None] * len(targets)
     for k, target in enumerate(targets):
         if target is not None and direct:
             coefs[k] = np.asarray(target.T @ params.bases[k])
         elif target is not None:
-            graph = _graph(target, kernels[k], neighbours, width)
-            own = _alone(model, hyper, k, target, graph, strengths)
-            coefs[k] = np.asarray(project(model, params, target, k, hyper=own))
+            coefs[k] = np.asarray(project(model, params, target, k, hyper=stage))
     present = [coef for coef in coefs if coef is not None]
-    labels = cluster_coefs(np.vstack(present), num_clusters, key=last, scale=scale)
+    labels: Any = cluster_coefs(np.vstack(present), num_clusters, key=last, scale=scale)
     parts = iter(np.split(labels, np.cumsum([len(coef) for coef in present])[:-1]))
     labels = tuple(None if coef is None else next(parts) for coef in coefs)
     return CoTransfer(labels, tuple(coefs), result)
 
 
-def _alone(model, hyper, k, target, graph, strengths):
-    """The second stage's strengths: errors begin at the same residual, graphs weigh the same."""
-    own = model.hyper((target,), graphs=(graph,))
-    threshold = hyper.sparsity[k] / (2 * hyper.weights[k])
-    own = own._replace(sparsity=(2 * own.weights[0] * threshold,))
-    # A default smoothness follows from the graph of the target itself.
-    given = "smoothness" in strengths
-    return own._replace(smoothness=hyper.smoothness[k : k + 1]) if given else own
+def _second(model, hyper, sources, targets, graphs, strengths, second):
+    """The hyper-parameters of the second stage: those of the first, with the graphs of the targets."""
+    wrong = sorted(set(second) - {"smoothness", "sparsity"})
+    if wrong:
+        raise ValueError(
+            f"second has {wrong[0]!r}: the second stage takes its own smoothness and sparsity; all "
+            f"else is as in hyper."
+        )
+    known = {} if "smoothness" not in strengths else {"smoothness": hyper.smoothness}
+    known = {"sparsity": hyper.sparsity, "weights": hyper.weights, **known, **second}
+    present = tuple(x if t is None else t for x, t in zip(sources, targets))
+    return model.hyper(present, graphs=graphs, **known)
 
 
 def _graph(source, kernel, neighbours, width):
@@ -123,7 +136,7 @@ def _check_kernels(kernels, count):
     return kernels
 
 
-def _check_targets(targets, sources):
+def _check_targets(targets, sources, names, rows):
     if not isinstance(targets, (tuple, list)) or len(targets) != len(sources):
         targets = targets if isinstance(targets, (tuple, list)) else ()
         raise ValueError(
@@ -135,6 +148,8 @@ def _check_targets(targets, sources):
     checked = []
     for k, target in enumerate(targets):
         if target is not None:
+            own = names and names.features[k]
+            target = matched(target, own, name=f"targets[{k}]", rows=rows).values
             target = as_source(target, f"targets[{k}]").astype(sources[0].dtype)
             if target.shape[0] != sources[k].shape[0]:
                 raise ValueError(

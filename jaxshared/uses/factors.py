@@ -1,58 +1,179 @@
-"""Factors a person can use: their names, terms, share of each source, and overlap."""
+"""Factors a person can use: in one unit, in order, with names, shares of each source, and examples."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
-import jax.numpy as jnp
 import numpy as np
 
+from jaxshared.base import Model
 from jaxshared.boolean.model import BooleanModel
 from jaxshared.checks import whole_number
-from jaxshared.data.products import squared_norm
+from jaxshared.data.names import ROWS, Names, listed, matched, oriented
 from jaxshared.data.sources import as_sources
+from jaxshared.data.split import bare
+from jaxshared.data.tables import needed
 from jaxshared.lost import lost_columns, lost_components, set_names, source_names
+from jaxshared.typing import AnyParams, Sources
+from jaxshared.uses.amounts import cosines, energies, energy_order, mass_shares, unit_columns
 from jaxshared.uses.columns import check_factors
 
-__all__ = ["Factors", "factors", "lost_components"]
+__all__ = ["Example", "Factors", "Frames", "factors", "lost_components"]
+
+# A component whose share of one source is below this part of its share of another is lopsided.
+LOPSIDED = 0.1
+
+NORMS = {"l1": 1, "l2": 2}
+
+
+class Example(NamedTuple):
+    """A sample that shows a component: its name or number, its coefficient, its share of the sample.
+
+    ``number`` is its place in the source.
+    """
+
+    sample: Any
+    coefficient: float
+    share: float
+    number: int
+
+
+class Frames(NamedTuple):
+    """The factors as DataFrames: bases by basis, coefs by source, one row per component."""
+
+    bases: dict
+    coefs: dict
+    components: Any
 
 
 @dataclasses.dataclass(frozen=True)
 class Factors:
-    """All components of a fit, basis after basis; prints as a table.
+    """All components of a fit, basis after basis, the strongest of each basis first; prints as a table.
 
-    ``labels`` names the rows and columns of the other fields: "shared 0", "news 3". ``bases`` holds
-    the columns of every basis at norm one, by its name. ``energy`` is (components, sources): the
-    share of a source's squared norm that a component explains. The shares of one source add up to
-    one minus its relative squared error (of Boolean factors: the share of its ones, less the wrong
-    cells, see :func:`jaxshared.boolean.shares`); away from a stationary point single ones can be negative,
-    and they are NaN where no sources were given. ``coherence`` is (components, components): the
-    cosines between basis columns, zero for a column of zeros. ``lost`` are the labels of components
-    that explain nothing in any source.
+    ``labels`` name the components: "news 3" is column 3 of the basis of news in ``result.params``;
+    ``order`` has the same as numbers over all bases.
+    ``bases`` holds the columns of every basis at norm one (or sum one), by its name, and ``coefs`` by
+    source the matching coefficients: of the components ``columns[source]``, one row per sample. Their
+    products add up to what the model has for the source. Boolean factors stay zeros and ones.
+    ``shares`` is (components, sources): the part of all that the model has for a source (the sum of its
+    entries) that a component makes up. The shares of one source add up to one.
+    ``energy`` is (components, sources): the share of a source's squared norm that a component
+    explains. These add up to one minus its relative squared error (of Boolean factors: the share of
+    its ones, less the wrong cells, see :func:`jaxshared.boolean.shares`); away from a stationary point
+    single ones can be negative, and they are NaN where no sources were given.
+    ``coherence`` is (components, components): the cosines between basis columns, zero for a column of
+    zeros. ``lost`` are the labels of components that explain nothing in any source, ``lopsided`` those
+    of shared ones whose share of one source is less than a tenth of their share of another.
     """
 
     labels: tuple
     bases: dict
+    columns: dict
     terms: tuple
+    shares: np.ndarray
     energy: np.ndarray
     coherence: np.ndarray
     lost: tuple
+    lopsided: tuple
     source_names: tuple
+    order: np.ndarray
+    names: Names
+    parts: tuple = dataclasses.field(repr=False)
 
-    def table(self):
+    @functools.cached_property
+    def coefs(self) -> dict[str, np.ndarray]:
+        """By source: (samples, its components), on the scale of ``bases``; brought to the host when asked."""
+        return {
+            name: np.concatenate(
+                [np.asarray(coefs[i]) * scale for _, coefs, scale in self.parts if i in coefs],
+                axis=1,
+            )
+            for i, name in enumerate(self.source_names)
+        }
+
+    @functools.cached_property
+    def _mass(self):
+        """Sums of the basis columns, by label."""
+        sums = np.concatenate([np.sum(basis, axis=0) for basis in self.bases.values()])
+        return dict(zip(self.labels, sums))
+
+    def examples(self, top: int = 3) -> dict[str, dict[str, tuple[Example, ...]]]:
+        """Per component, by source: the ``top`` samples that show it best, as :class:`Example`.
+
+        Best is a large coefficient that makes up much of its sample: both together, coefficient times
+        share, so that neither long mixed samples nor short pure ones come first.
+        """
+        top = whole_number(top, "top", 0)
+        found: dict = {label: {} for label in self.labels}
+        for i, source in enumerate(self.source_names):
+            own, coefs = self.columns[source], self.coefs[source]
+            mass, share = self._masses(source)
+            called = self.names.samples[i] or range(len(coefs))
+            for r, label in enumerate(own):
+                score = mass[:, r] * share[:, r]
+                best = np.argsort(-score, kind="stable")[:top]
+                found[label][source] = tuple(
+                    Example(called[j], float(coefs[j, r]), float(share[j, r]), int(j))
+                    for j in best
+                    if score[j] > 0
+                )
+        return found
+
+    def sample_shares(self, source: str) -> np.ndarray:
+        """(samples, its components): the part of a sample that a component makes up; rows sum to one."""
+        return self._masses(source)[1]
+
+    def _masses(self, source):
+        """What a component has in a sample, as sums of entries and as parts of the sample's."""
+        mass = self.coefs[source] * np.array([self._mass[each] for each in self.columns[source]])
+        total = np.sum(mass, axis=1, keepdims=True)
+        return mass, mass / np.where(total > 0, total, 1)
+
+    def frames(self) -> Frames:
+        """The same as DataFrames, with the names of features, samples and components: :class:`Frames`."""
+        pandas = needed("pandas", "DataFrames", "files")
+        pieces = zip(self.bases.items(), np.split(np.array(self.labels, object), self._ends[:-1]))
+        bases = {
+            name: pandas.DataFrame(basis, index=self._features(at), columns=list(own))
+            for at, ((name, basis), own) in enumerate(pieces)
+        }
+        coefs = {
+            name: pandas.DataFrame(
+                self.coefs[name], index=samples, columns=list(self.columns[name])
+            )
+            for name, samples in zip(self.source_names, self.names.samples)
+        }
+        rows = pandas.DataFrame(self.table()).set_index("component")
+        return Frames(bases, coefs, rows)
+
+    def _features(self, at):
+        """The names of the features of basis number ``at``."""
+        return self.names.features[min(self.parts[at][1])]
+
+    @functools.cached_property
+    def _ends(self):
+        return np.cumsum([basis.shape[1] for basis in self.bases.values()])
+
+    def table(self) -> list[dict[str, Any]]:
         """One plain dictionary per component."""
         return [
             {
                 "component": label,
                 "lost": label in self.lost,
-                **{f"energy of {name}": float(e) for name, e in zip(self.source_names, energies)},
+                "lopsided": label in self.lopsided,
+                **{f"share of {name}": float(s) for name, s in zip(self.source_names, shares)},
+                **{f"energy of {name}": float(e) for name, e in zip(self.source_names, energy)},
                 "terms": [term for term, _ in terms],
             }
-            for label, terms, energies in zip(self.labels, self.terms, self.energy)
+            for label, terms, shares, energy in zip(
+                self.labels, self.terms, self.shares, self.energy
+            )
         ]
 
-    def largest_coherence(self, one, other):
+    def largest_coherence(self, one: str, other: str) -> float:
         """The largest cosine between the columns of two bases, by name."""
         rows, columns = (self._columns_of(name) for name in (one, other))
         return float(np.max(self.coherence[np.ix_(rows, columns)], initial=0))
@@ -60,78 +181,179 @@ class Factors:
     def _columns_of(self, name):
         if name not in self.bases:
             raise ValueError(f"no basis is called {name!r}: there are {list(self.bases)}.")
-        ends = np.cumsum([basis.shape[1] for basis in self.bases.values()])
-        at = list(self.bases).index(name)
-        return np.arange(ends[at] - self.bases[name].shape[1], ends[at])
+        end = self._ends[list(self.bases).index(name)]
+        return np.arange(end - self.bases[name].shape[1], end)
 
     def __str__(self):
         width = max((len(label) for label in self.labels), default=0)
         names = [name[:10] for name in self.source_names]
         lines = [f"{'':{width}}  " + " ".join(f"{name:>10}" for name in names)]
-        for label, terms, energies in zip(self.labels, self.terms, self.energy):
-            shares = " ".join(" " * 10 if np.isnan(e) else f"{e:10.2%}" for e in energies)
+        for label, terms, energy in zip(self.labels, self.terms, self.energy):
+            shares = " ".join(" " * 10 if np.isnan(e) else f"{e:10.2%}" for e in energy)
             words = "(lost)" if label in self.lost else ", ".join(str(term) for term, _ in terms)
+            words = f"(lopsided) {words}" if label in self.lopsided else words
             lines.append(f"{label:{width}}  {shares}  {words}".rstrip())
         return "\n".join(lines)
 
 
-def factors(model, result, sources=None, *, vocabulary=None, names=None, top=10):
+def factors(
+    model: Model,
+    result: AnyParams,
+    sources: Sources | None = None,
+    *,
+    vocabulary: Sequence[str] | Mapping[str, int] | None = None,
+    names: Sequence[str] | None = None,
+    top: int = 10,
+    norm: str = "l2",
+    rows: str = "features",
+) -> Factors:
     """The :class:`Factors` of a fit. ``result`` may be a Result or its params.
 
-    ``sources``: those that were fitted, for the energies. ``vocabulary``: one term per feature, for
-    the ``top`` terms of each component (without it, features are numbered). ``names``: one per
-    source.
+    ``sources``: those that were fitted, for the energies; ``rows`` as in :func:`jaxshared.fit`. A dictionary
+    is taken by the names that the sources had in the fit, in whatever order it has them.
+    ``vocabulary``: one term per feature, for the ``top`` terms of each component, and ``names``: one per
+    source; both are taken from the result where its sources had names (else features are numbered).
+    ``norm``: basis columns have Euclidean norm one (``"l2"``), or sum to one (``"l1"``): then a
+    coefficient is the amount of a component in a sample, in the unit of the data.
 
-    >>> import jax, jaxshared as js
+    >>> import jax, jax.numpy as jnp, jaxshared as js
     >>> x, y = jnp.array([[2.0, 4], [0, 0], [1, 2]]), jnp.array([[0.0, 0], [1, 3], [0, 0]])
     >>> model = js.JSNMF(shared=0, specific=(1, 1))
     >>> result = js.fit(model, (x, y), key=jax.random.key(0))
-    >>> words = ["sea", "car", "ship"]
-    >>> print(factors(model, result, (x, y), vocabulary=words, names=["a", "b"], top=1))
+    >>> found = factors(model, result, (x, y), vocabulary=["sea", "car", "ship"], names=["a", "b"], top=1)
+    >>> print(found)
                   a          b
     a 0     100.00%      0.00%  sea
     b 0       0.00%    100.00%  car
+    >>> factors(model, result, names=["a", "b"], norm="l1").coefs["a"].round(3).tolist()
+    [[3.0], [6.0]]
     """
     params = getattr(result, "params", result)
     check_factors(params)
+    if norm not in NORMS:
+        raise ValueError(f"norm is {norm!r}: choose 'l1' or 'l2'.")
     top = whole_number(top, "top", 0)
     parts = model.parts(params)
-    names = source_names(parts, names)
-    features = {basis.shape[0] for _, basis, _ in parts}
-    if vocabulary is not None and features != {len(vocabulary)}:
-        raise ValueError(
-            f"the vocabulary has {len(vocabulary)} terms but the bases have {sorted(features)} "
-            f"features: pass one term per feature."
-        )
-    if isinstance(vocabulary, Mapping):  # from terms to their places
-        vocabulary = sorted(vocabulary, key=vocabulary.get)
-    basis_names = set_names(parts, names)
+    known = getattr(result, "names", None)
+    names = _names(parts, known, vocabulary, names)
+    basis_names = set_names(parts, names.sources)
     if len(set(basis_names)) < len(basis_names):
         raise ValueError(
             f"the bases would be called {', '.join(basis_names)}: give the sources names that differ "
             f"from each other and from 'shared'."
         )
-    bases = {name: _unit(basis) for name, (_, basis, _) in zip(basis_names, parts)}
+    if sources is not None:
+        sources = _sources_of(model, sources, names, known, rows, bare=params is result)
+    energy = _energy(model, params, parts, sources, len(names.sources))
+    return _made(model, params, parts, names, basis_names, energy, top, norm)
+
+
+def _energy(model, params, parts, sources, count):
+    sources = None if sources is None else bare(sources)
     if isinstance(model, BooleanModel) and sources is not None:  # factors unite, they do not add
-        energy = model.energy(params, sources)
-    else:
-        energy = _energy(parts, sources, len(names))
-    labels = tuple(f"{name} {r}" for name, b in bases.items() for r in range(b.shape[1]))
+        return model.energy(params, sources)
+    return energies(parts, sources, count)
+
+
+def _made(model, params, parts, names, basis_names, energy, top, norm):
+    """Everything in the order of energy, on one scale."""
+    gone, order = lost_columns(model, params), energy_order(parts)
+    parts = tuple(_ordered(*part, own) for part, own in zip(parts, order))
+    number = NORMS[norm] if not isinstance(model, BooleanModel) else None
+    units = [unit_columns(basis, number) for _, basis, _ in parts]
+    labels = [[f"{name} {r}" for r in own] for name, own in zip(basis_names, order)]
+    starts = np.cumsum([0, *(len(own) for own in order)])
+    order = np.concatenate([own + start for own, start in zip(order, starts)]).astype(int)
+    flat = tuple(label for own in labels for label in own)
+    shares = mass_shares(parts, len(names.sources))
+    used = [members for members, basis, _ in parts for _ in range(basis.shape[1])]
     return Factors(
-        labels=labels,
-        bases=bases,
-        terms=tuple(_top_terms(c, vocabulary, top) for b in bases.values() for c in b.T),
-        energy=energy,
-        coherence=_coherence(list(bases.values())),
-        lost=tuple(label for label, gone in zip(labels, lost_columns(model, params)) if gone),
-        source_names=names,
+        labels=flat,
+        bases={name: basis for name, (basis, _) in zip(basis_names, units)},
+        columns={
+            name: tuple(l for own, part in zip(labels, parts) if i in part[2] for l in own)
+            for i, name in enumerate(names.sources)
+        },
+        terms=tuple(
+            _top_terms(column, names.features[min(members)], top)
+            for (members, basis, _) in parts
+            for column in unit_columns(basis, 2)[0].T
+        ),
+        shares=shares,
+        energy=energy[order],
+        coherence=cosines([unit_columns(basis, 2)[0] for _, basis, _ in parts]),
+        lost=tuple(label for label, at in zip(flat, order) if gone[at]),
+        lopsided=tuple(
+            label
+            for label, members, own, at in zip(flat, used, shares, order)
+            if not gone[at] and _is_lopsided(own[list(members)])
+        ),
+        source_names=names.sources,
+        order=order,
+        names=names,
+        parts=tuple((m, h, scale) for (m, _, h), (_, scale) in zip(parts, units)),
     )
 
 
-def _unit(basis):
-    basis = np.asarray(basis, np.float64)
-    norms = np.linalg.norm(basis, axis=0)
-    return basis / np.where(norms > 0, norms, 1)
+def _names(parts, known, vocabulary, names):
+    """Names as given here, or those of the fit, or none; sources always have one."""
+    given = getattr(known, "sources", None) if names is None else names
+    names = source_names(parts, given)
+    sizes = {basis.shape[0] for _, basis, _ in parts}
+    if vocabulary is not None and sizes != {len(vocabulary)}:
+        raise ValueError(
+            f"the vocabulary has {len(vocabulary)} terms but the bases have {sorted(sizes)} "
+            f"features: pass one term per feature."
+        )
+    if isinstance(vocabulary, Mapping):  # from terms to their places
+        vocabulary = sorted(vocabulary, key=vocabulary.get)
+    nothing = (None,) * len(names)
+    features = getattr(known, "features", nothing) if vocabulary is None else (tuple(vocabulary),)
+    features = features * len(names) if len(features) == 1 else features
+    return Names(names, features, getattr(known, "samples", nothing))
+
+
+def _sources_of(model, sources, names, known, rows, *, bare):
+    """The sources of the fit, in the order that they and their features and samples had there.
+
+    Of ``bare`` factors nothing is known but the names that were given with them.
+    """
+    count = len(names.sources)
+    called, given = listed(oriented(sources, rows))
+    fitted = getattr(known, "sources", None)
+    if called is not None and len(called) == count:
+        given = _by_name(dict(zip(called, given)), fitted or names.sources, known=bool(fitted))
+    if len(given) == count:
+        had = names if known is None else known
+        given = [
+            matched(x, *own, name=f"sources[{i}]", axes=_known_axes(own) if bare else ROWS).values
+            for i, (x, *own) in enumerate(zip(given, had.features, had.samples))
+        ]
+    return as_sources(tuple(given), aligned=model.aligned, num_sources=count)
+
+
+def _known_axes(names):
+    return tuple(axis for axis, own in zip(ROWS, names) if own is not None)
+
+
+def _by_name(sources, order, *, known):
+    """The values of a dictionary in the order of the fit, which did not always know their names."""
+    if set(sources) == set(order):
+        return [sources[name] for name in order]
+    if known:
+        raise ValueError(
+            f"the sources are called {', '.join(sources)} but those of the fit {', '.join(order)}: use the "
+            f"names of the fit, or pass a tuple in its order."
+        )
+    return list(sources.values())
+
+
+def _ordered(members, basis, coefs, order):
+    return members, basis[:, order], {i: coef[:, order] for i, coef in coefs.items()}
+
+
+def _is_lopsided(shares):
+    return len(shares) > 1 and np.min(shares) < LOPSIDED * np.max(shares)
 
 
 def _top_terms(column, vocabulary, top):
@@ -142,51 +364,3 @@ def _top_terms(column, vocabulary, top):
         for j in order
         if column[j] > 0
     )
-
-
-def _energy(parts, sources, count):
-    r"""Shares that add up: :math:`\langle 2 X - B H^\top, b h^\top \rangle / \|X\|^2`."""
-    total = sum(basis.shape[1] for _, basis, _ in parts)
-    if sources is None:
-        return np.full((total, count), np.nan)
-    aligned = "features" if len({basis.shape[0] for _, basis, _ in parts}) == 1 else None
-    sources = _checked(sources, aligned, count)
-    energy = np.zeros((total, count))
-    ends = np.cumsum([basis.shape[1] for _, basis, _ in parts])
-    for i, source in enumerate(sources):
-        own = [(end, b, h[i]) for end, (_, b, h) in zip(ends, parts) if i in h]
-        basis = jnp.concatenate([b for _, b, _ in own], axis=1)
-        coef = jnp.concatenate([h for _, _, h in own], axis=1)
-        if source.shape != (basis.shape[0], coef.shape[0]):
-            raise ValueError(
-                f"sources[{i}] has shape {source.shape} but its factors are for "
-                f"{(basis.shape[0], coef.shape[0])}: pass the sources of the fit, in its order."
-            )
-        shares = 2 * jnp.sum(basis * (source @ coef), 0) - jnp.sum(
-            (basis.T @ basis) * (coef.T @ coef), 0
-        )
-        norm = float(squared_norm(source))
-        shares = np.asarray(shares, np.float64) / (norm if norm > 0 else 1.0)
-        rows = np.concatenate([np.arange(end - b.shape[1], end) for end, b, _ in own])
-        energy[rows, i] = shares
-    return energy
-
-
-def _checked(sources, aligned, count):
-    if aligned is None:  # views of the same samples, each over features of its own
-        return as_sources(sources, aligned="samples", num_sources=count)
-    return as_sources(sources, aligned=aligned, num_sources=count)
-
-
-def _coherence(bases):
-    if len({basis.shape[0] for basis in bases}) == 1:
-        joined = np.concatenate(bases, axis=1)
-        return joined.T @ joined
-    # Columns over different features have nothing in common.
-    total = sum(basis.shape[1] for basis in bases)
-    out, at = np.zeros((total, total)), 0
-    for basis in bases:
-        rank = basis.shape[1]
-        out[at : at + rank, at : at + rank] = basis.T @ basis
-        at += rank
-    return out

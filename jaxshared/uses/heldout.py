@@ -23,27 +23,32 @@ from __future__ import annotations
 import functools
 import itertools
 import operator
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import scipy  # its parts are loaded when they are used
 
-from jaxshared.base import Quadratic, whole_number
+from jaxshared.base import Model, Quadratic
+from jaxshared.checks import place, whole_number
 from jaxshared.data.products import gram_error, squared_norm
 from jaxshared.data.sources import as_sources, host
-from jaxshared.problem import Problem
+from jaxshared.data.weighted import Weighted
+from jaxshared.problem import Problem, searched_sources
+from jaxshared.programs import LOOP, ONCE, program
 from jaxshared.project import project
-from jaxshared.solvers.hals import column_passes
+from jaxshared.solvers.nnls import nonnegative_least_squares
 from jaxshared.sweep import sweep
+from jaxshared.typing import Array, Sources
 from jaxshared.uses.clustering import seed_of
 from jaxshared.uses.retrieval import evaluate, hide_features, retrieve
 
 __all__ = ["HeldOut", "choose", "held_out_entries", "held_out_queries"]
 
-# Rounds of exact column updates for the left-out features: enough for four digits.
-SWEEPS = 200
+# Scores are compared by their first digits: rows of left-out features need no more than five.
+TOLERANCE = 1e-6
 
 
 class HeldOut(NamedTuple):
@@ -76,14 +81,26 @@ def choose(settings, scores, name, lowest):
     return HeldOut(tuple(settings), scores, name, settings[best], settings[within])
 
 
-def held_out_entries(model, sources, *, key, folds=3, share=0.25, points=None, **options):
+def held_out_entries(
+    model: Model,
+    sources: Sources,
+    *,
+    key: Array,
+    folds: int = 3,
+    share: float = 0.25,
+    points: Sequence[dict[str, Any]] | None = None,
+    rows: str = "features",
+    **options: Any,
+) -> HeldOut:
     """Choose ranks or hyper-parameters by the error on left-out blocks of entries.
 
     Settings are given as to :func:`jaxshared.sweep`: axes (``rank=range(1, 9)``) or ``points``;
     every other option goes there too. ``share`` of the features and of the samples are left out in
     each of ``folds`` random draws. The score is the relative squared error of the left-out block,
-    the mean over sources. RJSNMF's penalty takes part in the fit, not in the rows of left-out
-    features.
+    the mean over sources. Left-out samples feel the weights and the penalties of their setting;
+    penalties on bases, such as RJSNMF's, take part in the fit, not in the rows of left-out features.
+    Missing and weighted entries are refused: :func:`held_out_speckles` takes them. ``rows``: as in
+    :func:`jaxshared.fit`.
 
     >>> import jaxshared as js
     >>> x = np.kron(np.eye(3), np.ones((8, 10))) + 0.01
@@ -94,34 +111,33 @@ def held_out_entries(model, sources, *, key, folds=3, share=0.25, points=None, *
     if not 0 < share < 1:
         raise ValueError(f"share is {share}: it must lie between 0 and 1.")
     folds = whole_number(folds, "folds")
-    if not hasattr(model, "sets_of"):
+    if not model.shares_bases:
         raise TypeError(
             f"model is {type(model).__name__}: left-out entries are predicted for models of the "
             "shared-basis family (NMF, SharedNMF, JSNMF, RJSNMF)."
         )
-    problem = Problem.of(model, sources)
+    problem = Problem.of(model, sources, rows=rows)
+    for i, source in enumerate(problem.sources):
+        if isinstance(source, Weighted):
+            raise ValueError(
+                f"sources[{i}] has missing or weighted entries, which blocks would take for zeros: choose "
+                f"with js.selection.held_out_speckles, which leaves out single entries."
+            )
     hosts = [host(source) for source in problem.sources]
     if min(min(each.shape) for each in hosts) < 2:
         raise ValueError("a source has one feature or one sample: nothing of it can be left out.")
     random, scores = np.random.default_rng(seed_of(key)), []
     for _ in range(folds):
-        rows = _draw(random, hosts[0].shape[0], share)
+        features = _draw(random, hosts[0].shape[0], share)
         columns = [_draw(random, host.shape[1], share) for host in hosts]
-        blocks = [_blocks(host, rows, each) for host, each in zip(hosts, columns)]
-        grid = sweep(model, tuple(b[0] for b in blocks), key=key, points=points, **options)
-        _whole(grid)
+        blocks = [_blocks(host, features, each) for host, each in zip(hosts, columns)]
+        grid = sweep(model, tuple(b[0] for b in blocks), key=key, points=points, **options).whole()
         best = np.arange(len(grid.settings)) * grid.restarts + np.argmin(grid.objective, axis=1)
         # all settings at the ranks of the largest: one program for all of them
         chosen = functools.partial(np.take, indices=best, axis=0)
         params = jax.tree.map(chosen, grid.results.params)
-        scores.append(_predict(grid.padded, params, blocks))
+        scores.append(_predict(grid.padded, params, blocks, grid.hypers))
     return choose(grid.settings, np.asarray(scores).T, "relative squared error", lowest=True)
-
-
-def _whole(grid):
-    """Ctrl-C ends a choice: settings cannot be compared by some of their fits."""
-    if grid.interrupted:
-        raise KeyboardInterrupt
 
 
 def _draw(random, size, share):
@@ -138,22 +154,25 @@ def _blocks(source, rows, columns):
     return tuple(part[r][:, c] for r in (~rows, rows) for c in (~columns, columns))
 
 
-def _predict(model, params, blocks):
-    """Relative squared error on the crossing blocks, the mean over sources, for every lane."""
-    seen = as_sources(tuple(b[0] for b in blocks))
-    weights = model.hyper(seen).weights
+def _predict(model, params, blocks, hypers):
+    """Relative squared error on the crossing blocks, the mean over sources, for every lane.
+
+    ``hypers``: what each lane was fitted with, and so what its left-out samples feel.
+    """
+    weights = tuple(jnp.stack(each) for each in zip(*(hyper.weights for hyper in hypers)))
     bases = _rows(model, params, as_sources(tuple(b[2] for b in blocks)), weights)
     lanes = [jax.tree.map(operator.itemgetter(at), params) for at in range(len(bases[0]))]
     errors = []
     for source, (_, samples, _, crossing) in enumerate(blocks):
         (samples,) = as_sources(samples)
-        coefs = jnp.stack([project(model, lane, samples, index=source) for lane in lanes])
+        own = functools.partial(project, model, source=samples, index=source)
+        coefs = jnp.stack([own(lane, hyper=hyper) for lane, hyper in zip(lanes, hypers)])
         basis = tuple(bases[s] for s in model.sets_of(source))
         errors.append(_errors(as_sources(crossing)[0], basis, coefs))
     return np.mean(errors, axis=0)
 
 
-@jax.jit
+@program(ONCE)
 def _errors(target, bases, coefs):
     """Relative squared errors by lane; a block without entries is predicted by zeros, or not at all."""
     size = squared_norm(target)
@@ -166,48 +185,65 @@ def _errors(target, bases, coefs):
     return jax.lax.map(one, (bases, coefs))
 
 
-@functools.partial(jax.jit, static_argnums=0)
+@program(LOOP, static_argnums=0)
 def _rows(model, params, sources, weights):
     """Basis rows of new features, given the coefs of the samples: one joint least squares per lane."""
     starts = np.cumsum([0, *model.ranks])
     total, count = int(starts[-1]), sources[0].shape[0]
 
-    def one(params):
+    def one(lane):
+        params, weights = lane
         gram = jnp.zeros((total, total), sources[0].dtype)
         target = jnp.zeros((count, total), sources[0].dtype)
-        for source, weight, coef, place in zip(
+        for source, weight, coef, columns in zip(
             sources, weights, params.coefs, model.components(params).coefs
         ):
-            place = np.asarray(place)
-            gram = gram.at[np.ix_(place, place)].add(weight * (coef.T @ coef))
-            target = target.at[:, place].add(weight * (source @ coef))
+            columns = np.asarray(columns)
+            gram = gram.at[np.ix_(columns, columns)].add(weight * (coef.T @ coef))
+            target = target.at[:, columns].add(weight * (source @ coef))
         problem = Quadratic(gram=gram, neg=target)
-        found = column_passes(problem, jnp.zeros_like(target), SWEEPS)
+        found = nonnegative_least_squares(problem, jnp.zeros_like(target), tol=TOLERANCE)
         return [found[:, a:b] for a, b in itertools.pairwise(starts)]
 
-    return jax.lax.map(one, jax.tree.map(jnp.asarray, params))
+    return jax.lax.map(one, (jax.tree.map(jnp.asarray, params), weights))
 
 
 def held_out_queries(
-    model, sources, features, *, key, source=0, folds=1, share=0.5, points=None, **options
-):
+    model: Model,
+    sources: Sources,
+    features: Any,
+    *,
+    key: Array,
+    source: int = 0,
+    folds: int = 1,
+    share: float = 0.5,
+    points: Sequence[dict[str, Any]] | None = None,
+    rows: str = "features",
+    **options: Any,
+) -> HeldOut:
     """Choose ranks or hyper-parameters by finding ``features`` where they have been hidden.
 
     Each feature is hidden from ``share`` of the samples of ``sources[source]`` that have it, the
     model is fitted to what is left, and the feature alone is the query. The score is the mean
-    average precision over the features. Settings are given as to :func:`jaxshared.sweep`.
+    average precision over the features. Settings are given as to :func:`jaxshared.sweep`. ``features``:
+    their positions, or their names where the sources carry some; sources with names are put in one
+    order first, and positions are those of that order. ``rows``: as in :func:`jaxshared.fit`.
     """
-    if not isinstance(sources, (tuple, list)):
-        sources = (sources,)
-    features, scores = np.asarray(features, dtype=int), []
+    sources, names = searched_sources(model, sources, rows)
+    source = place(source, "source", len(sources), "sources")
+    if isinstance(sources[source], Weighted):
+        raise ValueError(
+            f"sources[{source}] has missing or weighted entries, which would be taken for items without "
+            f"the feature: choose with js.selection.held_out_speckles, or hide features of another source."
+        )
+    features, scores = _positions(features, names and names.features[source]), []
     queries = np.zeros((sources[source].shape[0], len(features)), dtype=np.float32)
     queries[features, np.arange(len(features))] = 1
     for each in jax.random.split(key, folds):
-        hidden = hide_features(host(as_sources(sources)[source]), features, key=each, share=share)
+        hidden = hide_features(host(sources[source]), features, key=each, share=share)
         visible = list(sources)
         visible[source] = hidden.source
-        grid = sweep(model, tuple(visible), key=each, points=points, **options)
-        _whole(grid)
+        grid = sweep(model, tuple(visible), key=each, points=points, **options).whole()
         row = []
         for setting in range(len(grid.settings)):
             lane = setting * grid.restarts + int(np.argmin(grid.objective[setting]))
@@ -217,3 +253,18 @@ def held_out_queries(
             row.append(evaluate(found.items, hidden.relevant, excluded=hidden.excluded).map)
         scores.append(row)
     return choose(grid.settings, np.asarray(scores).T, "mean average precision", lowest=False)
+
+
+def _positions(features, names):
+    """Positions of features that were given by position or by name."""
+    features = np.asarray(features)
+    if features.dtype.kind not in "UO":
+        return features.astype(int)
+    places = {name: at for at, name in enumerate(names or ())}
+    unknown = [name for name in features.tolist() if name not in places]
+    if unknown:
+        raise ValueError(
+            f"features has {unknown[0]!r}, which is no name of a feature of all sources: pass such names, or "
+            f"positions."
+        )
+    return np.array([places[name] for name in features.tolist()])

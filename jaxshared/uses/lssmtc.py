@@ -29,6 +29,7 @@ import numpy as np
 import scipy  # its parts are loaded when they are used
 
 from jaxshared.data.sources import host
+from jaxshared.typing import Array, Sources
 from jaxshared.uses.clustering import seed_of
 
 __all__ = ["Lssmtc", "lssmtc"]
@@ -64,7 +65,16 @@ def _objective(norm, cross, gram, centroids):
     return norm - 2 * np.trace(cross) + np.sum((centroids.T @ centroids) * gram)
 
 
-def lssmtc(sources, num_clusters, *, key, rank=None, mixing=0.5, max_steps=100, tol=1e-6):
+def lssmtc(
+    sources: Sources,
+    num_clusters: int,
+    *,
+    key: Array,
+    rank: int | None = None,
+    mixing: float = 0.5,
+    max_steps: int = 100,
+    tol: float = 1e-6,
+) -> Lssmtc:
     """Cluster several sources at once; every source gets the same number of clusters.
 
     ``rank`` is the dimension of the shared subspace (all of the centroids when None), ``mixing``

@@ -13,7 +13,8 @@ the order of the items. A query or item without coefficients (no known term) sco
 from __future__ import annotations
 
 import functools
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -21,9 +22,12 @@ import numpy as np
 import scipy  # its parts are loaded when they are used
 
 from jaxshared import metrics
+from jaxshared.base import Model
 from jaxshared.checks import factor, place, random_key, whole_number
 from jaxshared.data.sources import host
+from jaxshared.data.text import Texts, query_vectors
 from jaxshared.project import project
+from jaxshared.typing import AnyParams, Array, ArrayLike, Source
 from jaxshared.uses.columns import check_factors, unit_bases
 
 __all__ = [
@@ -33,6 +37,7 @@ __all__ = [
     "RetrievalScores",
     "build_index",
     "evaluate",
+    "find",
     "hide_features",
     "match_tags",
     "retrieve",
@@ -54,8 +59,8 @@ class Index(NamedTuple):
 class Hits(NamedTuple):
     """The best items of every query, best first, and their scores; both (queries, top)."""
 
-    items: jax.Array
-    scores: jax.Array
+    items: ArrayLike
+    scores: ArrayLike
 
 
 class RetrievalScores(NamedTuple):
@@ -87,7 +92,7 @@ def _unit_rows(matrix):
     return matrix / jnp.where(norm > 0, norm, 1)
 
 
-def build_index(coefs):
+def build_index(coefs: Any) -> Index:
     """Prepare the items of a source, given their coefficients (items, rank), for :func:`search`.
 
     >>> build_index(jnp.array([[3.0, 4.0], [0.0, 0.0]])).items.round(1).tolist()
@@ -99,7 +104,7 @@ def build_index(coefs):
     return Index(jax.jit(_unit_rows)(coefs))
 
 
-def search(index, queries, *, top=10):
+def search(index: Index, queries: Any, *, top: int = 10) -> Hits:
     """The ``top`` items by cosine for every row of query coefficients (queries, rank).
 
     Runs in blocks of queries, so memory does not grow with queries times items. ``top`` may be the
@@ -170,7 +175,15 @@ def _top_of_block(items, queries, top):
     return chosen.astype(jnp.int32), best
 
 
-def retrieve(model, params, queries, *, source=0, index=None, top=10):
+def retrieve(
+    model: Model,
+    params: AnyParams,
+    queries: Any,
+    *,
+    source: int = 0,
+    index: Index | None = None,
+    top: int = 10,
+) -> Hits:
     """Algorithm 2: project query vectors (features, queries) on the basis of a source, and search.
 
     To answer more than once, give ``index = build_index(unit_bases(model, params).coefs[source])``.
@@ -190,7 +203,39 @@ def retrieve(model, params, queries, *, source=0, index=None, top=10):
     return search(index, project(model, params, queries, index=source), top=top)
 
 
-def match_tags(items, queries, *, top=10):
+def find(
+    model: Model,
+    result: AnyParams,
+    query: str,
+    *,
+    texts: Texts,
+    source: int | str = 0,
+    top: int = 10,
+    expand: bool = True,
+) -> list[tuple[float, str, str]]:
+    """(score, id, title) of the documents of a source that a query in words finds, the best first.
+
+    ``texts``: what was fitted, with its vocabulary and the idf weights of the source; ``source``: its
+    number or name. A query without a known term finds nothing.
+    """
+    names = list(texts.names or ())
+    at = names.index(source) if isinstance(source, str) and source in names else source
+    at = place(at, "source", model.count_sources(getattr(result, "params", result)), "sources")
+    asked = query_vectors([query], texts.vocabulary, idf=texts.idf[at], expand=expand)
+    if not asked.known[0]:
+        return []
+    params = getattr(result, "params", result)
+    hits = retrieve(
+        model, params, asked.vectors, source=at, top=min(top, texts.sources[at].shape[1])
+    )
+    numbers = tuple(map(str, range(texts.sources[at].shape[1])))
+    ids = numbers if texts.ids is None else texts.ids[at]
+    titles = ids if texts.titles is None else texts.titles[at]
+    pairs = zip(np.asarray(hits.items[0]).tolist(), np.asarray(hits.scores[0]).tolist())
+    return [(round(score, 4), ids[j], titles[j]) for j, score in pairs if score > 0]
+
+
+def match_tags(items: Any, queries: Any, *, top: int = 10) -> Hits:
     r"""Baseline: rank items by the Jaccard overlap of their terms with those of the query.
 
     .. math:: J(A, B) = |A \cap B| \,/\, |A \cup B|
@@ -226,7 +271,7 @@ def match_tags(items, queries, *, top=10):
     return Hits(np.concatenate(found), np.concatenate(scores))
 
 
-def hide_features(source, features, *, key, share=0.5):
+def hide_features(source: Source, features: Any, *, key: Array, share: float = 0.5) -> Hidden:
     """Hide each of ``features`` from a ``share`` of the items that have it: the retrieval test.
 
     The feature is then a query, the items it was hidden from are the relevant ones, and those that
@@ -266,7 +311,14 @@ def hide_features(source, features, *, key, share=0.5):
     return Hidden(rows, relevant, excluded)
 
 
-def evaluate(ranking, relevant, *, excluded=None, scopes=(1, 5, 10, 20, 50, 100), recall=0.1):
+def evaluate(
+    ranking: ArrayLike,
+    relevant: Any,
+    *,
+    excluded: Any = None,
+    scopes: Sequence[int] = (1, 5, 10, 20, 50, 100),
+    recall: float = 0.1,
+) -> RetrievalScores:
     """Every retrieval score of a ranking (queries, depth), given what is relevant (queries, items).
 
     Items of ``excluded`` (queries, items) are moved behind all others. A ranking that is cut short

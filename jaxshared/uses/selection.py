@@ -12,14 +12,14 @@ Every result holds the whole curve, for :mod:`jaxshared.app.plots`, and what it 
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import scipy  # its parts are loaded when they are used
 
-from jaxshared.base import whole_number
+from jaxshared.base import Model, whole_number
 from jaxshared.data.crossed import Product
 from jaxshared.data.sources import as_sources
 from jaxshared.data.sparse import Sparse
@@ -27,6 +27,7 @@ from jaxshared.fit import restart_keys
 from jaxshared.models.nmf import NMF
 from jaxshared.solve import solve
 from jaxshared.sweep import sweep
+from jaxshared.typing import Array, Source, Sources
 from jaxshared.uses.clustering import seed_of
 from jaxshared.uses.heldout import HeldOut, held_out_entries, held_out_queries
 from jaxshared.uses.speckled import held_out_speckles
@@ -88,7 +89,7 @@ class StrengthChoice(NamedTuple):
     lowest: float
 
 
-def one_percent_rule(ranks, errors, *, threshold=0.01):
+def one_percent_rule(ranks: Any, errors: Any, *, threshold: float = 0.01) -> RankChoice:
     r"""The first rank after which the error falls by less than ``threshold`` to the next rank.
 
     .. math:: \Delta_k = 1 - E_{k+1} / E_k
@@ -122,7 +123,7 @@ def one_percent_rule(ranks, errors, *, threshold=0.01):
     return RankChoice(ranks, errors, deltas, chosen, reached)
 
 
-def rule_of_thumb(first, second):
+def rule_of_thumb(first: Source, second: Source) -> int:
     r"""K by the number of features that both sources use (Mardia et al. 1979).
 
     .. math:: K = \sqrt{M_{12} / 2}
@@ -138,7 +139,9 @@ def _row_sums(source):
     return np.asarray(source @ jnp.ones((source.shape[1], 1), source.dtype))[:, 0]
 
 
-def numerical_rank(first, second, *, key, tol=0.1, max_rank=100):
+def numerical_rank(
+    first: Source, second: Source, *, key: Array, tol: float = 0.1, max_rank: int = 100
+) -> NumericalRank:
     r"""K as the numerical rank of :math:`X^\top Y`, which is applied and never formed.
 
     The rank counts singular values of at least ``tol`` times the largest. Data with noise have full
@@ -187,7 +190,15 @@ def _unit_scale(source):
     return jax.tree.map(scale, source), unit
 
 
-def rank_curve(source, ranks, *, key, threshold=0.01, restarts=1, **options):
+def rank_curve(
+    source: Source,
+    ranks: Any,
+    *,
+    key: Array,
+    threshold: float = 0.01,
+    restarts: int = 1,
+    **options: Any,
+) -> RankChoice:
     """R of one source by the 1 % rule: a sweep of plain NMF over ``ranks``.
 
     The error of a rank is the best of ``restarts``; ``options`` go to :func:`jaxshared.sweep`.
@@ -199,7 +210,7 @@ def rank_curve(source, ranks, *, key, threshold=0.01, restarts=1, **options):
     ranks = np.asarray(ranks, dtype=int)
     grid = sweep(
         NMF(int(ranks.max())), source, key=key, restarts=restarts, rank=ranks.tolist(), **options
-    )
+    ).whole()
     return one_percent_rule(ranks, _relative(grid.objective.min(axis=1)), threshold=threshold)
 
 
@@ -209,7 +220,16 @@ def _relative(objectives):
     return np.where(objectives < 1e-6, 0.0, objectives)
 
 
-def shared_rank_curve(first, second, ranks, *, key, threshold=0.01, restarts=1, **options):
+def shared_rank_curve(
+    first: Source,
+    second: Source,
+    ranks: Any,
+    *,
+    key: Array,
+    threshold: float = 0.01,
+    restarts: int = 1,
+    **options: Any,
+) -> RankChoice:
     r"""K of two sources by the 1 % rule: NMF of :math:`X^\top Y` over ``ranks``.
 
     .. math:: X^\top Y \approx (H_w W^\top)(W L_w^\top)
@@ -240,7 +260,16 @@ def shared_rank_curve(first, second, ranks, *, key, threshold=0.01, restarts=1, 
     return one_percent_rule(ranks, _relative(errors.min(axis=1)), threshold=threshold)
 
 
-def strength_curve(model, sources, strengths, *, key, restarts=1, slack=0.01, **options):
+def strength_curve(
+    model: Model,
+    sources: Sources,
+    strengths: Any,
+    *,
+    key: Array,
+    restarts: int = 1,
+    slack: float = 0.01,
+    **options: Any,
+) -> StrengthChoice:
     """The objective of RJSNMF, and its two parts, against ``coherence``.
 
     The paper takes the strength with the lowest objective, but the least objective can only rise
@@ -255,8 +284,9 @@ def strength_curve(model, sources, strengths, *, key, restarts=1, slack=0.01, **
         raise ValueError("strengths must be two or more values in rising order.")
     grid = sweep(
         model, sources, key=key, restarts=restarts, coherence=strengths.tolist(), **options
-    )
-    objectives, errors = [], []
+    ).whole()
+    objectives: Any = []
+    errors: Any = []
     checked = as_sources(sources)
     for number in range(len(strengths)):
         lane = number * restarts + int(np.argmin(grid.objective[number]))
@@ -264,7 +294,7 @@ def strength_curve(model, sources, strengths, *, key, restarts=1, slack=0.01, **
         objectives.append(float(result.objective))
         free = model.hyper(checked, coherence=jnp.zeros((), checked[0].dtype))
         errors.append(float(model.objective(result.params, checked, free)))
-    objectives, errors = np.asarray(objectives), np.asarray(errors)
+    objectives, errors = (np.asarray(each) for each in (objectives, errors))
     within = np.flatnonzero(errors <= (1 + slack) * errors[0])
     lowest = float(strengths[np.argmin(objectives)])
     return StrengthChoice(strengths, objectives, errors, float(strengths[within[-1]]), lowest)

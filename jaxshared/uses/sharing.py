@@ -14,17 +14,22 @@ sample that is shared) and :func:`find` (which components are, and so the ranks)
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxshared.base import Params, Result, whole_number
+from jaxshared.base import Model, Params, Result, Status, whole_number
+from jaxshared.checkpoint import beside
+from jaxshared.data.names import oriented
 from jaxshared.data.products import squared_norm, transposed_product
-from jaxshared.data.sources import as_sources
+from jaxshared.data.sources import as_sources, checked_sources
+from jaxshared.data.weighted import Weighted
 from jaxshared.fit import fit, restart_keys
 from jaxshared.models.shared import SharedNMF
+from jaxshared.typing import AnyParams, Array, ArrayLike, Path, Sources
 
 __all__ = [
     "Evidence",
@@ -33,13 +38,19 @@ __all__ = [
     "evidence",
     "find",
     "mean_shares",
+    "mixing",
     "pattern",
     "shares",
+    "threshold_of",
     "use",
 ]
 
 # A source uses a component with the others if it does so at least half as much as who uses it most.
 THRESHOLD = 0.5
+# Uses this far apart are of two kinds.
+GAP = 0.25
+# So many samples near a sample tell more of its share than itself: 10 and 30 did equally well.
+NEIGHBOURS = 30
 # Rounds of column and coefs when a component is made specific; each is one product each way.
 ROUNDS = 3
 
@@ -60,7 +71,7 @@ class Evidence(NamedTuple):
     agreement: np.ndarray
     sure: np.ndarray
 
-    def table(self):
+    def table(self) -> list[dict[str, Any]]:
         """One plain dictionary per component."""
         return [
             dict(
@@ -77,11 +88,15 @@ class Evidence(NamedTuple):
 
 
 class Found(NamedTuple):
-    """The model that :func:`find` decided on, its fit, and the evidence for what is shared."""
+    """The model that :func:`find` decided on, its fit, and the evidence for what is shared.
+
+    ``together`` are the coefs of the fit with everything shared: there all samples can be compared.
+    """
 
     model: SharedNMF
     result: Result
     evidence: Evidence
+    together: tuple = ()
 
 
 class MeanShares(NamedTuple):
@@ -92,7 +107,7 @@ class MeanShares(NamedTuple):
     found: tuple
 
 
-def use(model, params):
+def use(model: Model, params: AnyParams) -> np.ndarray:
     """(sources, components): the mean part that a component has in the samples of a source.
 
     >>> import jaxshared as js
@@ -114,7 +129,7 @@ def _parts(coef):
     return coef / np.where(total > 0, total, 1)
 
 
-def pattern(used, *, threshold=THRESHOLD):
+def pattern(used: Any, *, threshold: float = THRESHOLD) -> tuple[tuple[int, ...], ...]:
     """Per component, the sources that share it, from the (sources, components) of :func:`use`.
 
     A source belongs to a component that it uses at least ``threshold`` times as much as the source
@@ -129,22 +144,58 @@ def pattern(used, *, threshold=THRESHOLD):
     return tuple(tuple(np.flatnonzero(each).tolist()) for each in belongs.T)
 
 
-def find(sources, *, key, rank, threshold=THRESHOLD, restarts=1, **options):
+def threshold_of(used: ArrayLike) -> float:
+    """Where uses fall into two heaps, the middle between them; else the usual half.
+
+    What counts is each source's use of a component beside that of who uses it most. A gap of a quarter
+    and more tells users from others better than any fixed threshold; text has none.
+
+    >>> round(threshold_of(np.array([[0.5, 0.4, 0.02], [0.2, 0.01, 0.6]])), 2)
+    0.22
+    >>> threshold_of(np.array([[0.5, 0.5, 0.5, 0.5], [0.1, 0.2, 0.3, 0.4]]))
+    0.5
+    """
+    used = np.asarray(used)
+    most = used.max(axis=0)
+    ratios = used / np.where(most > 0, most, 1)
+    others = np.sort(np.append(np.sort(ratios, axis=0)[:-1].ravel(), 0.0))
+    at = int(np.argmax(np.diff(others)))
+    wide = others[at + 1] - others[at] >= GAP
+    return float((others[at] + others[at + 1]) / 2) if wide else THRESHOLD
+
+
+def find(
+    sources: Sources,
+    *,
+    key: Array,
+    rank: int,
+    threshold: float = THRESHOLD,
+    restarts: int = 1,
+    rows: str = "features",
+    checkpoint: Path | None = None,
+    **options: Any,
+) -> Found:
     """What is shared, decided from the data: a :class:`Found` with its own ranks.
 
     A fit in which all sources share ``rank`` components shows who uses what (:func:`pattern`); the
     model with that sharing is then fitted from there. ``rank`` counts all components, shared and
-    specific. Costs ``restarts`` fits of a fully shared model and one fit more; ``options`` go to
-    :func:`jaxshared.fit`.
+    specific. Costs ``restarts`` fits of a fully shared model and one fit more; ``rows`` and ``options`` as
+    in :func:`jaxshared.fit`. ``checkpoint``: a file for the first of them; that of the last is beside it,
+    ``.last``. Ctrl-C, or a callback that stops, in the first ends all: who uses what is not known yet.
+    Entry weights (``js.missing``) are refused, as by :func:`evidence`.
 
     >>> x = np.kron(np.eye(3), np.ones((2, 4)))
     >>> find((x[:, :8], x[:, 4:]), key=jax.random.key(0), rank=3).model.sharing
     (((0, 1), 1), ((0,), 1), ((1,), 1))
     """
-    sources = as_sources(sources)
+    sources, names = checked_sources(oriented(sources, rows))
+    check_unweighted(sources, "js.sharing.find")
     rank = whole_number(rank, "rank")
     whole = SharedNMF({tuple(range(len(sources))): rank})
-    together = fit(whole, sources, key=key, restarts=restarts, **options).params
+    first = fit(whole, sources, key=key, restarts=restarts, checkpoint=checkpoint, **options)
+    if first.status == Status.INTERRUPTED:
+        raise KeyboardInterrupt
+    together = first.params
     members = pattern(use(whole, together), threshold=threshold)
     sets = sorted(set(members), key=lambda s: (-len(s), s))
     places = [np.flatnonzero([m == s for m in members]) for s in sets]
@@ -154,14 +205,18 @@ def find(sources, *, key, rank, threshold=THRESHOLD, restarts=1, **options):
         tuple(together.bases[0][:, at] for at in places),
         tuple(coef[:, at] for coef, at in zip(together.coefs, own)),
     )
-    result = fit(model, sources, key=key, init=start, **options)
-    return Found(model, result, evidence(model, result, sources))
+    last = beside(checkpoint, "last")
+    result = fit(model, sources, key=key, init=start, checkpoint=last, **options)
+    coefs = whole.normalise(together).coefs
+    found = evidence(model, result, sources)
+    return Found(model, result._replace(names=names), found, coefs)
 
 
-def evidence(model, result, sources):
+def evidence(model: Model, result: Any, sources: Sources, *, rows: str = "features") -> Evidence:
     """How sure it is that each component is shared, as :class:`Evidence`.
 
-    ``result`` may be a Result or its params. Costs about as much as three steps of the fit.
+    ``result`` may be a Result or its params. Costs about as much as three steps of the fit. Sources with
+    entry weights are refused: what a component explains of them is not written down here.
 
     >>> import jaxshared as js
     >>> x = np.kron(np.eye(3), np.ones((2, 4)))
@@ -170,7 +225,8 @@ def evidence(model, result, sources):
     [1.0, 0.0, 0.0]
     """
     params = model.normalise(getattr(result, "params", result))
-    sources = as_sources(sources, num_sources=model.num_sources)
+    sources = as_sources(sources, num_sources=model.num_sources, rows=rows)
+    check_unweighted(sources, "js.sharing.evidence")
     used = use(model, params)
     members = tuple(s for s, rank in model.sharing for _ in range(rank))
     need, gain = np.zeros(used.shape), np.zeros(used.shape)
@@ -186,6 +242,16 @@ def evidence(model, result, sources):
             ours = copies[list(own), :, k]
             agreement[k] = np.clip((ours @ ours.T).min(), 0, 1)
     return Evidence(members, used, need, gain, balance, agreement, balance * agreement)
+
+
+def check_unweighted(sources, called):
+    """A TypeError for sources with entry weights, in the name of who has no use for them."""
+    for i, source in enumerate(sources):
+        if isinstance(source, Weighted):
+            raise TypeError(
+                f"sources[{i}] has entry weights (js.missing, js.weighted, js.observed), for which {called} "
+                f"is not made: fill the entries in first, for example by model.reconstruct of a fit."
+            )
 
 
 @jax.jit
@@ -208,7 +274,7 @@ def _made_specific(source, basis, coef):
     return column, need, jnp.sum(part**2, axis=0) / norm - need
 
 
-def shares(model, result, sure):
+def shares(model: Model, result: Any, sure: ArrayLike) -> tuple[np.ndarray, ...]:
     """Per source, the part of every sample that is shared: 0 for none, 1 for all of it.
 
     The parts of a sample's coefs, each times how ``sure`` its component is to be shared; ``sure`` is
@@ -231,25 +297,69 @@ def shares(model, result, sure):
     return tuple(_parts(coef) @ sure[at] for coef, at in zip(params.coefs, numbers))
 
 
-def mean_shares(sources, *, key, ranks=(20, 30, 50), restarts=1, **options):
+def mixing(coefs: Sequence[ArrayLike], *, neighbours: int = NEIGHBOURS) -> tuple[Array, Array]:
+    """How far the neighbours of each sample are of all sources, and who they are; source after source.
+
+    1 where they are as many of each source as its size lets expect, 0 where all are of one. Samples are
+    compared by the square roots of the parts of their coefs in one model that all share.
+
+    >>> mixed, near = mixing([np.eye(2)[[0, 0, 1, 1]], np.eye(2)[[0, 0, 0, 0]]], neighbours=3)
+    >>> mixed[2:4].tolist(), (mixed[:2] > 0).all().item()
+    ([0.0, 0.0], True)
+    """
+    from sklearn.neighbors import NearestNeighbors  # slow to import
+
+    sizes = [len(coef) for coef in coefs]
+    points = np.sqrt(np.concatenate([_parts(coef) for coef in coefs]))
+    count = min(neighbours + 1, sum(sizes))
+    near = NearestNeighbors(n_neighbors=count).fit(points).kneighbors(points)[1]
+    own = np.repeat(np.arange(len(sizes)), sizes)
+    parts = np.stack([np.mean(own[near] == i, axis=1) / n for i, n in enumerate(sizes)])
+    parts /= parts.sum(axis=0)
+    return (1 - parts.max(axis=0)) * len(sizes) / (len(sizes) - 1), near
+
+
+def _near_shares(found):
+    """Shares of one fit, with the mixing of each sample, both as the mean over its neighbours."""
+    own = shares(found.model, found.result, found.evidence.sure)
+    if len(own) < 2:
+        return own
+    # A neighbourhood is a small part of a source.
+    count = min(NEIGHBOURS, max(1, min(len(each) for each in own) // 10))
+    mixed, near = mixing(found.together, neighbours=count)
+    local = ((np.concatenate(own) + mixed) / 2)[near].mean(axis=1)
+    return tuple(np.split(local, np.cumsum([len(each) for each in own])[:-1]))
+
+
+def mean_shares(
+    sources: Sources, *, key: Array, ranks: Any = (20, 30, 50), restarts: int = 1, **options: Any
+) -> MeanShares:
     """The shared part of every sample, as the mean of several :func:`find`: :class:`MeanShares`.
 
     Which of two near-equal components a sample is given to is chance, and differs from fit to fit;
     the mean over ranks and ``restarts`` (keys) of each is steadier than any of them, and no single
-    rank has to be right. ``options`` go to :func:`find`, one call per rank and restart.
+    rank has to be right. A short text says little by itself: its share is the mean over the samples near it,
+    together with how far these are of all sources (:func:`mixing`). ``ranks``: totals around the one of
+    :func:`jaxshared.select`. ``options`` go to :func:`find`, one call per rank and restart; one
+    ``checkpoint`` cannot serve them all.
 
     >>> x = np.kron(np.eye(3), np.ones((2, 4)))
     >>> parts = mean_shares((x[:, :8], x[:, 4:]), key=jax.random.key(0), ranks=(3,), restarts=2)
-    >>> parts.shares[0].round(2).tolist()
-    [0.0, 0.0, 0.0, 0.0, 1.0, 1.0, 1.0, 1.0]
+    >>> (parts.shares[0][4:] > parts.shares[0][:4].max()).tolist()
+    [True, True, True, True]
     """
     restarts = whole_number(restarts, "restarts")
+    if options.get("checkpoint") is not None:
+        raise ValueError(
+            "mean_shares makes many fits, and a checkpoint is of one: leave it out, or call "
+            "js.sharing.find with a checkpoint for each."
+        )
     found = tuple(
         find(sources, key=each, rank=rank, **options)
         for rank in ranks
         for each in restart_keys(key, restarts)
     )
-    every = [shares(each.model, each.result, each.evidence.sure) for each in found]
+    every = [_near_shares(each) for each in found]
     return MeanShares(
         tuple(np.mean(own, axis=0) for own in zip(*every)),
         tuple(np.std(own, axis=0) for own in zip(*every)),

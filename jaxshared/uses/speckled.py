@@ -8,19 +8,22 @@ is predicted by factors that have seen its feature and its sample.
 
 from __future__ import annotations
 
-import functools
 import itertools
+from collections.abc import Sequence
+from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxshared.base import Model
 from jaxshared.checks import whole_number
 from jaxshared.data.sources import as_sources, dense_values
 from jaxshared.data.sparse import Sparse
 from jaxshared.data.weighted import Weighted
 from jaxshared.losses import as_loss
+from jaxshared.programs import ONCE, program
 from jaxshared.sweep import sweep
+from jaxshared.typing import Array, Sources
 from jaxshared.uses.clustering import seed_of
 from jaxshared.uses.heldout import HeldOut, choose
 
@@ -31,7 +34,16 @@ LARGEST = 2**26
 
 
 def held_out_speckles(
-    model, sources, *, key, folds=3, share=0.1, score=None, points=None, **options
+    model: Model,
+    sources: Sources,
+    *,
+    key: Array,
+    folds: int = 3,
+    share: float = 0.1,
+    score: Any = None,
+    points: Sequence[dict[str, Any]] | None = None,
+    rows: str = "features",
+    **options: Any,
 ) -> HeldOut:
     """Choose ranks, strengths or the loss by the error on single left-out entries.
 
@@ -39,10 +51,11 @@ def held_out_speckles(
     other option goes there too; beside ranks and hyper-parameters the ``loss`` can be an axis. ``share``
     of the entries are left out in each of ``folds`` random draws. ``score`` is the loss by which they
     are judged, relative to its size: by default the model's own, and squared error where losses are
-    compared. All settings of a fold are lanes of one sweep.
+    compared. All settings of a fold are lanes of one sweep. ``rows``: as in
+    :func:`jaxshared.fit`.
 
     >>> x = np.kron(np.eye(3), np.ones((8, 10))) + 0.01
-    >>> import jaxshared as js
+    >>> import jax, jaxshared as js
     >>> choice = held_out_speckles(js.NMF(3), x, key=jax.random.key(0), rank=[1, 2, 3])
     >>> choice.chosen
     {'rank': 3}
@@ -50,7 +63,7 @@ def held_out_speckles(
     if not 0 < share < 1:
         raise ValueError(f"share is {share}: it must lie between 0 and 1.")
     folds = whole_number(folds, "folds")
-    sources = as_sources(sources, aligned=model.aligned, num_sources=model.num_sources)
+    sources = as_sources(sources, aligned=model.aligned, num_sources=model.num_sources, rows=rows)
     sources = tuple(_weighted(x, f"sources[{i}]") for i, x in enumerate(sources))
     losses, points, options = _losses(model, points, options)
     judge = as_loss(score or (model.loss if len(losses) == 1 else "squared"))
@@ -62,7 +75,7 @@ def held_out_speckles(
         row, settings = [], []
         for loss in losses:
             own = model.replace(loss=loss)
-            grid = sweep(own, seen, key=key, points=points, **options)
+            grid = sweep(own, seen, key=key, points=points, **options).whole()
             for number, setting in enumerate(grid.settings):
                 best = grid.best_lane(**setting)
                 row.append(float(_score(grid.models[number], judge, grid.lane(best).params, held)))
@@ -120,7 +133,7 @@ def _leave_out(random, source, share):
     return tuple(sides)
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1))
+@program(ONCE, static_argnums=(0, 1))
 def _score(model, judge, params, held):
     """The mean over sources of the loss of the left-out entries, relative to its size."""
     values = []

@@ -15,6 +15,7 @@ import numpy as np
 import scipy  # its parts are loaded when they are used
 
 from jaxshared.data.graph import as_graph, neighbour_graph
+from jaxshared.typing import Array, Source
 from jaxshared.uses.clustering import seed_of
 
 __all__ = ["SymNMF", "factorise_graph", "symnmf"]
@@ -71,7 +72,15 @@ def factorise_graph(graph, rank, *, key, max_steps=500, tol=1e-8):
     return SymNMF(found.x.reshape(samples, rank), float(found.fun), bool(found.success))
 
 
-def symnmf(source, num_clusters, *, key, neighbours=None, kernel="heat", restarts=1):
+def symnmf(
+    source: Source,
+    num_clusters: int,
+    *,
+    key: Array,
+    neighbours: int | None = None,
+    kernel: str = "heat",
+    restarts: int = 1,
+) -> np.ndarray:
     """Labels of the samples of one source from its neighbour graph, the best of ``restarts``.
 
     ``neighbours``: by default the paper's choice, the binary logarithm of the samples plus one.

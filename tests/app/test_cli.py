@@ -12,7 +12,10 @@ import pytest
 import scipy.sparse
 
 import jaxshared as js
-from jaxshared.app import checkpoints, cli
+from jaxshared import drive as drives
+from jaxshared.app import cli
+from jaxshared.app.inputs import read_inputs
+from jaxshared.app.settings import Fit
 
 
 @pytest.fixture
@@ -64,14 +67,14 @@ def test_a_fit_leaves_factors_table_report_and_settings(files, capsys):
     shown = capsys.readouterr().out
     assert shown.count("\n") == 4 and "zebra: no term of the vocabulary" in shown
     assert cli.main(["report", "out", "--names", "first,second"]) == 0
-    assert "energy of first" in (files / "out" / "report.html").read_text()
+    assert "first 12 features" in (files / "out" / "report.html").read_text()
 
 
 def test_a_stopped_fit_goes_on_to_the_same_result(files, monkeypatch):
     long = [*FIT, "--tol", "0", "--restarts", "2", "--max-steps", "60"]
     long += ["--solver", "multiplicative"]  # slow: it is not done when it is stopped
     assert cli.main([*long, "-o", "whole"]) == 0
-    real, calls = checkpoints.advance, []
+    real, calls = drives.advance, []
 
     def stopped(*args):
         if len(calls) == 3:
@@ -79,11 +82,11 @@ def test_a_stopped_fit_goes_on_to_the_same_result(files, monkeypatch):
         calls.append(1)
         return real(*args)
 
-    monkeypatch.setattr(checkpoints, "advance", stopped)
-    monkeypatch.setattr(checkpoints, "CHUNK_SECONDS", 0.0)
+    monkeypatch.setattr(drives, "advance", stopped)
+    monkeypatch.setattr(drives, "CHUNK_SECONDS", 0.0)
     assert cli.main([*long, "-o", "parts"]) == 130
     assert sorted(os.listdir("parts")) == ["checkpoint.npz", "settings.json"]
-    monkeypatch.setattr(checkpoints, "advance", real)
+    monkeypatch.setattr(drives, "advance", real)
     assert cli.main([*long, "-o", "parts"]) == 0
     assert "checkpoint.npz" not in os.listdir("parts")
     whole, parts = js.load("whole/result.npz")[0], js.load("parts/result.npz")[0]
@@ -108,7 +111,7 @@ def test_a_damaged_checkpoint_is_named(files, capsys):
     os.remove("out/result.npz")
     (files / "out" / "checkpoint.npz").write_bytes(b"half")
     assert cli.main([*FIT, "-o", "out"]) == 2
-    assert "checkpoint.npz is damaged" in capsys.readouterr().err
+    assert "checkpoint.npz is no checkpoint, or damaged" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -170,28 +173,28 @@ def test_a_full_disk_leaves_no_half_result(files, capsys, monkeypatch):
 
     monkeypatch.setattr(np, "savez", full)
     assert cli.main([*FIT, "-o", "out"]) == 1
-    line = capsys.readouterr().err
-    assert "the disk of out is full: no result was written" in line and line.count("\n") == 1
+    warning, line = capsys.readouterr().err.splitlines()
+    assert "checkpoint.npz could not be written" in warning
+    assert "the disk of out is full: no result was written" in line
     assert os.listdir("out") == ["settings.json"]
 
 
-def test_a_sweep_writes_a_table_and_goes_on_restart_by_restart(files, monkeypatch):
+def test_a_stopped_sweep_goes_on_and_writes_its_table(files, monkeypatch, capsys):
     command = ["sweep", "x.npy", "y.npy", "--shared", "0:2", "--total", "2", "--restarts", "2"]
     command += ["--max-steps", "20", "-q", "-o", "out"]
-    from jaxshared.app import commands
+    real, calls = drives.advance, []
 
-    real, calls = commands.sweep, []
-
-    def stopped(*args, **options):
+    def stopped(*args):
         if calls:
             raise KeyboardInterrupt
         calls.append(1)
-        return real(*args, **options)
+        return real(*args)
 
-    monkeypatch.setattr(commands, "sweep", stopped)
+    monkeypatch.setattr(drives, "advance", stopped)
     assert cli.main(command) == 130
-    assert sorted(os.listdir("out")) == ["restart_0.csv", "settings.json"]
-    monkeypatch.setattr(commands, "sweep", real)
+    assert "the same command goes on from there" in capsys.readouterr().err
+    assert sorted(os.listdir("out")) == ["checkpoint.npz", "settings.json"]
+    monkeypatch.setattr(drives, "advance", real)
     assert cli.main(command) == 0
     assert sorted(os.listdir("out")) == ["report.html", "settings.json", "table.csv"]
     with open("out/table.csv", newline="") as file:
@@ -216,6 +219,23 @@ def test_rows_with_names_are_put_into_one_order(files):
     with open("out/components.csv", newline="") as file:
         terms = " ".join(row["terms"] for row in csv.DictReader(file))
     assert {"bus", "car", "tram"} >= set(terms.split()) and "car" in terms
+
+
+def test_numbers_are_names_and_rows_without_any_are_not_guessed(files):
+    (files / "a.csv").write_text("gene,one,two\n0,1,2\n1,0,3\n2,5,6\n")
+    (files / "b.csv").write_text("gene,three,four\n2,7,5\n1,8,3\n0,9,1\n")
+    (files / "p.csv").write_text("term,one\nx,1\ny,2\n")
+    np.save("q.npy", np.ones((2, 1)))
+    (files / "r.csv").write_text("term,two\ny,3\nx,4\n")
+    read = lambda *paths, **how: read_inputs(Fit(sources=paths, output="out", **how))
+    found = read("a.csv", "b.csv", model="jsnmf")
+    assert found.vocabulary == ("0", "1", "2")
+    np.testing.assert_array_equal(found.sources[1], [[9, 1], [8, 3], [7, 5]])
+    with pytest.raises(ValueError, match=r"q\.npy has no names of features, and the others have"):
+        read("p.csv", "q.npy", "r.csv", model="jsnmf")
+    assert read("q.npy", "p.csv", model="jsnmf").vocabulary == ("x", "y")
+    with pytest.raises(ValueError, match=r"b\.csv names sample 0 '2' but a\.csv names it '0'"):
+        read("a.csv", "b.csv", model="colnmf", transpose=True)
 
 
 def test_names_of_samples_are_shown_with_their_clusters(files):
@@ -256,15 +276,15 @@ def test_a_damaged_sparse_file_ends_with_one_line_and_not_the_process(files, cap
 def test_sparse_files_stay_sparse(files, monkeypatch):
     sparse = scipy.sparse.csr_array(np.random.default_rng(0).poisson(0.2, size=(12, 30)))
     scipy.sparse.save_npz("s.npz", sparse)
-    seen = []
-    real = checkpoints.prepare
+    from jaxshared.app import commands
 
-    def watched(model, sources, hyper):
-        out = real(model, sources, hyper)
-        seen.extend(type(source) for source in out[0])
-        return out
+    seen, real = [], commands.fit
 
-    monkeypatch.setattr(checkpoints, "prepare", watched)
+    def watched(model, sources, **options):
+        seen.extend(type(source) for source in sources)
+        return real(model, sources, **options)
+
+    monkeypatch.setattr(commands, "fit", watched)
     assert cli.main(["fit", "s.npz", "--rank", "2", "--max-steps", "10", "-q", "-o", "out"]) == 0
     assert seen == [js.Sparse]
 
@@ -355,6 +375,21 @@ def test_retrieve_says_what_does_not_fit(files, capsys):
     rank = ["--shared", "1", "--specific", "1,1", "--model", "jsbmf", "-o", "bits", "-q"]
     assert cli.main(["fit", "bits.npy", "bits.npy", *rank, "--vocabulary", "words.txt"]) == 0
     assert cli.main(["retrieve", "bits", "--query", "a"]) == 0  # Boolean factors as any others
+
+
+def test_a_boolean_model_is_fitted_shown_and_swept_as_any_other(files):
+    np.save("bits.npy", np.kron(np.eye(2), np.ones((6, 5))))
+    bits = ["bits.npy", "bits.npy", "--model", "jsbmf", "--specific", "1", "-q", "--shared"]
+    assert cli.main(["fit", *bits, "2", "--clusters", "2", "--restarts", "2", "-o", "one"]) == 0
+    with open("one/components.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert sum(float(row["energy of bits"]) for row in rows if "energy of bits" in row) >= 0
+    assert "JSBMF" in (files / "one" / "report.html").read_text()
+    assert cli.main(["sweep", *bits, "0:2", "-o", "grid"]) == 0
+    with open("grid/table.csv", newline="") as file:
+        table = list(csv.DictReader(file))
+    assert [row["shared"] for row in table] == ["0", "1", "2"]
+    assert float(table[-1]["objective"]) == 0 and table[-1]["status"] == "CONVERGED"
 
 
 def test_any_sparse_file_can_be_verified(files, capsys):

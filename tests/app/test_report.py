@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import jaxshared as js
-from jaxshared.app import demo, plots, report
+from jaxshared.app import demo, layout, plots, report
+from jaxshared.app.inputs import small_models
 
 
 @pytest.fixture(scope="module")
@@ -25,11 +26,85 @@ def test_a_report_shows_its_figures_and_loads_nothing(fitted, tmp_path):
     data, model, result = fitted
     sections = report.fit_sections(model, result, data.sources, names=("X", "Y"))
     page = report.write(tmp_path / "report.html", "Digits <1>", sections).read_text()
-    assert page.count("<svg") == 3 and page.count('role="img"') == 3
+    assert page.count("<svg") == page.count('role="img"') == 2
+    assert page.count('class="card"') == page.count('class="bubble"') == 7
     assert "Digits &lt;1&gt;" in page and "prefers-color-scheme: dark" in page
     assert not re.search(r"""(?:src|href)=["'](?!#|data:)""", page)
     # Names of XML namespaces are not addresses; nothing may be loaded.
-    assert not re.search(r"(src|href|url|@import)\W*https?:", page) and "<script" not in page
+    assert not re.search(r"(src|href|url|@import)\W*https?:", page) and len(page) < 300_000
+
+
+def test_components_come_before_the_quality_of_the_fit(fitted):
+    data, model, result = fitted
+    checks = [js.verify(js.NMF(2), data.sources[0][:, :9], key=jax.random.key(0))]
+    sections = report.fit_sections(model, result, data.sources, checks=checks)
+    titles = [section.title for section in sections]
+    assert titles[0] == "Components" and titles[-1] == "Are the updates right?"
+    assert titles.index("How good the fit is") == 1
+
+
+def test_a_card_tells_words_sources_and_samples(fitted):
+    data, model, result = fitted
+    terms = [f"pixel-{number}" for number in range(64)]
+    names = {"names": ("X", "Y"), "samples": [[f"{n}{s}" for s in range(40)] for n in "xy"]}
+    (first, *_) = report.fit_sections(model, result, data.sources, vocabulary=terms, **names)
+    shared, alone = first.items[0].cards[0], first.items[0].cards[-1]
+    parts = [part for _, part, _ in shared.words]
+    assert parts == sorted(parts, reverse=True) and 0 < parts[0] < 1
+    found = js.factors(model, result, data.sources, names=("X", "Y"))
+    assert shared.label == found.labels[0]
+    np.testing.assert_allclose([e for _, e, _ in shared.energies], found.energy[0], rtol=1e-6)
+    sure = js.sharing.evidence(model, result, data.sources).sure[found.order]
+    np.testing.assert_allclose(shared.sure, sure[0], rtol=1e-6)
+    assert [source for source, _ in shared.examples] == ["X", "Y"]
+    assert alone.sure is None and 0 <= shared.sure <= 1
+    # the sample that shows a component best has more of it than any other has in that measure
+    bases = np.concatenate([result.params.bases[0], result.params.bases[2]], axis=1)
+    coef = np.asarray(result.params.coefs[1]) * bases.sum(axis=0)
+    at = 3 + int(alone.label.split()[-1])
+    score = coef[:, at] ** 2 / coef.sum(axis=1)
+    assert alone.examples[0][1][0][0] == f"y{np.argmax(score)}"
+
+
+@pytest.mark.parametrize("case", small_models(), ids=lambda case: type(case[0]).__name__)
+def test_every_model_has_a_report(case):
+    model, sources = case
+    sources = js.as_sources(sources, aligned=model.aligned)
+    params = model.init(jax.random.key(0), sources)
+    zero = np.float32(0)
+    result = js.Result(params, zero + 1, np.ones(3, np.float32), 10, js.Status.CONVERGED, zero)
+    page = report.render("x", report.fit_sections(model, result, sources))
+    labels = js.factors(model, result).labels
+    assert page.count('class="card"') == len(labels) and not re.search(r"\bnan\b(?! [a-z])", page)
+
+
+def test_circles_of_the_map_do_not_touch():
+    energy = np.random.default_rng(0).gamma(0.5, size=(60, 3)) * [1, 1, 0]
+    places, _, height = layout.by_source(energy)
+    sizes = layout.diameters(energy)
+    gaps = np.linalg.norm(places[:, None] - places[None], axis=2) - (sizes[:, None] + sizes) / 2
+    assert gaps[~np.eye(60, dtype=bool)].min() > 0
+    assert (places >= 0).all() and (places <= [100, height]).all()
+
+
+def test_numbers_of_a_column_have_the_same_decimals():
+    grid = report.Grid(("name", "value", "count"), (("a", 0.5, 3), ("b", 12.25, 10)))
+    assert grid.cells[0] == [("a", False), ("0.50", True), ("3", True)]
+    assert grid.cells[1][1] == ("12.25", True)
+
+
+def test_samples_and_components_can_be_pictures(fitted):
+    data, model, result = fitted
+    (first, *_) = report.fit_sections(model, result, data.sources, image=(8, 8))
+    card = first.items[0].cards[0]
+    assert card.picture.startswith("data:image/png") and card.examples[0][1][0][3] is not None
+
+
+def test_a_name_cannot_leave_the_script(fitted):
+    data, model, result = fitted
+    terms = [f"</script><script>alert({n})" for n in range(64)]
+    page = report.render("x", report.fit_sections(model, result, data.sources, vocabulary=terms))
+    assert page.count("<script") == page.count("</script") == 2
 
 
 def test_a_report_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
@@ -51,7 +126,7 @@ def test_names_are_drawn_as_they_are_written(fitted, name, tmp_path):
     sections.append(report.cluster_section(data.labels, labels, names=(name, "Y")))
     page = html.unescape(report.write(tmp_path / "report.html", name, sections).read_text())
     assert f"<h1>{name}</h1>" in page
-    assert page.count("<svg") >= 7 and "mathdefault" not in page
+    assert page.count("<svg") >= 6 and "mathdefault" not in page
     figure = plots.curves([0, 1, 100], {name: [1, 2, 3]}, logx=True, title=name)
     assert name in html.unescape(plots.to_svg(figure))
 
@@ -99,11 +174,30 @@ def test_sweep_sections_take_any_axes():
 def test_the_demo_writes_its_report(tmp_path, capsys):
     path = demo.run(tmp_path / "demo", quick=True)
     page = pathlib.Path(path).read_text()
-    for heading in ("Shared and specific strokes", "Which digits are common?", "Convergence"):
+    for heading in ("Which subjects do both books have?", "Components", "Asking both books"):
         assert heading in page
+    assert page.index("Components</h2>") < page.index("How good the fit is</h2>")
     assert "All checks hold." in page and "WRONG" not in page
     shown = capsys.readouterr().out
     assert "report.html" in shown and len(shown.splitlines()) < 25
+
+
+def test_the_demo_says_so_where_its_picture_is_wrong():
+    rows = [
+        dict(chapter="stats", common=True, mean=0.3),
+        dict(chapter="linalg", common=False, mean=0.4),
+    ]
+    assert "linalg stand among the common ones" in demo._surprise(rows)
+    rows[1]["mean"] = 0.2
+    assert "All common chapters are above all others" in demo._surprise(rows)
+
+
+def test_no_page_is_in_both_books():
+    pages = js.datasets.manual(limit=20)
+    assert not set(pages.samples[0]) & set(pages.samples[1])
+    common = set(pages.labels[0]) & set(pages.labels[1])
+    assert common == {"stats", "signal", "sparse"}
+    assert all(x.shape == (len(pages.terms), len(s)) for x, s in zip(pages.sources, pages.samples))
 
 
 def test_digits_are_split_without_a_common_image():

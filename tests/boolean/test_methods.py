@@ -237,7 +237,7 @@ def test_errors_say_what_came_and_what_to_do():
         with pytest.raises(ValueError, match=r"a confidence lies in \(0, 1\]"):
             boolean.asso(x, 1, threshold=bad)
     for bad in (-1, 1.5):
-        with pytest.raises(ValueError, match="whole number from 0 up"):
+        with pytest.raises(ValueError, match="whole number from 0 to"):
             boolean.asso(x, bad)
     with pytest.raises(ValueError, match="do not broadcast"):
         boolean.asso(x, 1, weights=np.ones((2, 3)))

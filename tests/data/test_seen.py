@@ -6,6 +6,8 @@ import pytest
 import scipy.sparse
 
 import jaxshared as js
+from jaxshared.data.names import matched
+from jaxshared.data.sources import checked_sources
 
 KEY = jax.random.key(0)
 
@@ -84,6 +86,28 @@ def test_a_masked_array_and_a_data_frame_say_what_was_not_seen():
         js.fit(js.NMF(2), np.ma.MaskedArray(x, hidden), key=KEY)
 
 
+def test_names_outlive_weights():
+    pandas = pytest.importorskip("pandas")
+    x = pandas.DataFrame(planted(shape=(6, 7))[1], index=list("abcdef"))
+    x.iloc[1, 2] = np.nan
+    plain = js.missing(x.to_numpy())
+    found, names = checked_sources((js.missing(x), js.missing(x[::-1])))
+    assert names.features == (tuple("abcdef"),) * 2
+    weights = x.notna().astype(float)
+    again = js.weighted(x[::-1], weights), js.missing(x.T[list("fedcba")]).T
+    again = [matched(each, tuple("abcdef")).values for each in again]
+    for each in (*found, *again):
+        np.testing.assert_array_equal(each.values, plain.values)
+        np.testing.assert_array_equal(each.weights, plain.weights)
+    with pytest.raises(ValueError, match="weights of source lacks 1 of the 6 features of source"):
+        js.weighted(x, weights[1:])
+    result = js.fit(js.NMF(1), x.fillna(0.0), key=KEY, max_steps=5)
+    there = js.project(js.NMF(1), result, js.missing(x[::-1]))
+    np.testing.assert_allclose(there, js.project(js.NMF(1), result.params, plain), rtol=1e-5)
+    leaves, kind = jax.tree.flatten(js.missing(x))  # names are no part of what is compiled
+    assert len(leaves) == 3 and kind == jax.tree.structure(plain)
+
+
 @pytest.mark.parametrize("shape", [(3, 5), (64, 300), (400, 500)])
 @pytest.mark.parametrize("sparse", [False, True])
 def test_a_nan_in_a_plain_source_names_its_place_and_js_missing(shape, sparse):
@@ -142,3 +166,13 @@ def test_a_million_ratings_form_nothing_dense():
         compiled = jax.jit(step).lower(params, source, hyper).compile()
         # The dense matrix would be 800 MB, the gathered rows of both factors 160 MB.
         assert compiled.memory_analysis().temp_size_in_bytes < 100e6
+
+
+def test_a_stored_weight_of_zero_says_that_its_value_was_not_seen():
+    values = scipy.sparse.csr_array(np.array([[1.0, 2.0], [3.0, 4.0]]))
+    weights = values.copy()
+    weights.data = np.array([1.0, 0.0, 0.5, 1.0])
+    source = js.weighted(values, weights)
+    assert source.values.nnz == 3 and source.values.data.tolist() == [1, 3, 4]
+    with pytest.raises(ValueError, match="where its weights have none"):
+        js.weighted(values, scipy.sparse.csr_array(np.array([[1.0, 0.0], [1.0, 1.0]])))

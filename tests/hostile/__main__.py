@@ -1,6 +1,6 @@
-"""``python -m tests.hostile [calls]``: the long run, in child processes, under JAX's default compilation.
+"""``python -m tests.hostile [calls]``: the long run of calls and files, under JAX's default compilation.
 
-Each batch is a process of its own, so that a crash or a hang costs one call. Prints the table of
+Each batch is a child process of its own, so that a crash or a hang costs one call. Prints the table of
 outcomes and every call that went wrong; ends with an error if there was any.
 """
 
@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 
-BATCH = 500
+BATCH = 1000  # calls of one process: few enough that a crash costs little, enough to share programs
 PATIENCE = 60  # seconds for one call, compilation included
 WORKERS = 2
 

@@ -5,8 +5,10 @@ A :class:`Call` holds names only, so that it can be printed, written down and ma
 
 from __future__ import annotations
 
+import functools
 import linecache
 import pathlib
+import tempfile
 import warnings
 from typing import NamedTuple
 
@@ -19,7 +21,7 @@ import jaxshared as js
 from jaxshared.data.sources import host
 from jaxshared.fit import prepare
 
-from . import values
+from . import files, values
 from .values import KEY, NO_SOURCES, PARAMS, Value, bad, good, plain
 
 PACKAGE = str(pathlib.Path(js.__file__).parent)
@@ -33,6 +35,10 @@ ALIASES = {
     "hyper": ("hyper", "weights", "coherence", "agreement", "specificity"),
     "num_clusters": ("num_clusters", "clusters"),
     "rank": ("rank", "axis"),
+    "sharing": ("sharing", "set"),
+    "specific": ("specific", "rank"),
+    "shared": ("shared", "rank"),
+    "damage": ("result.npz",),
 }
 
 
@@ -167,6 +173,39 @@ def _texts(documents=None):
     return "" if js.text.count_terms(documents).source.sum() > 0 else "no counts"
 
 
+def _file(file=None):
+    kind, words = files.fit_file(*file)
+    return Outcome(kind, words)
+
+
+def _structure(shared=2, specific=(1, 2), loss="squared"):
+    made = js.JSNMF(shared, specific, loss=loss)
+    return "" if hash(made) == hash(js.JSNMF(shared, specific, loss=loss)) else "another hash"
+
+
+def _pattern(sharing=None, loss="squared"):
+    return "" if js.SharedNMF(sharing, loss=loss).sharing else "no sharing set"
+
+
+@functools.cache
+def _saved():
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder, "result.npz")
+        model = js.NMF(3)
+        js.save(path, js.fit(model, plain(), key=jax.random.key(0), max_steps=3), model)
+        return path.read_bytes()
+
+
+def _load(damage="none", number=0):
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder, "result.npz")
+        path.write_bytes(files.DAMAGES[damage](_saved(), number))
+        result = js.load(path)[0]
+    return _check_factors(result.params)
+
+
+RANKS = bad(-1, 2.5, "a", None, NAN := float("nan"), [1], 10**30)
+LOSSES = good("squared", "kl", js.Beta(0.5)) | bad("a", 5, None, js.Beta)
 SOURCE = {"source": None}  # drawn by its own strategy
 WEIGHTS = {
     "ones": Value(lambda: np.ones(values.SHAPE), "good"),
@@ -186,11 +225,11 @@ TEXTS = good(["red car", "blue car"], [["a", "b"], ["b"]]) | bad(
     [["a"], [None]],
     ["red car", ["b"]],
     [5],
-    [NAN := float("nan")],
+    [NAN],
 )
 # Projections do not look at the factors yet.
 FUNCTIONS = {
-    "fit": (_fit, {**SOURCE, "model": None, "key": KEY, "restarts": values.RESTARTS}
+    "fit": (_fit, {**SOURCE, "model": None, "key": KEY, "restarts": values.RESTARTS | good(None)}
             | {"max_steps": values.MAX_STEPS, "tol": values.TOL, "solver": values.SOLVERS}
             | {"hyper": values.HYPER, "init": values.INIT}),
     "sweep": (_sweep, {**SOURCE, "key": KEY, "restarts": values.RESTARTS, "tol": values.TOL}
@@ -212,6 +251,13 @@ FUNCTIONS = {
                         | {"width": good(1.0) | bad(0, -1, NAN, "a", float("inf"), [1])}),
     "verify": (_verify, {**SOURCE, "key": KEY}),
     "count_terms": (_texts, {"documents": TEXTS}),
+    "file": (_file, {"file": None}),
+    "RJSNMF": (functools.partial(_fit, "RJSNMF"), {**SOURCE, "key": KEY, "hyper": values.COHERENCE}),
+    "JSNMF": (_structure, {"shared": good(0, 3, np.int64(2)) | RANKS, "loss": LOSSES}
+              | {"specific": good((1, 2), [2, 2], (1, 2, 3)) | bad((1,), 3, None, "ab", (1, -1), (1, 2.5))}),
+    "SharedNMF": (_pattern, {"sharing": values.SHARING, "loss": LOSSES}),
+    "load": (_load, {"damage": good("none") | {n: Value(lambda n=n: n, "either") for n in files.DAMAGES},
+                     "number": {str(n): Value(lambda n=n: n, "good") for n in range(40)}}),
 }  # fmt: skip
 # Shown where a call does not name them.
 DEFAULTS = {
@@ -221,6 +267,7 @@ DEFAULTS = {
     "weights": "ones",
     "source": ("numpy", "float32", "none", 0),
     "documents": next(iter(TEXTS)),
+    "sharing": next(iter(values.SHARING)),
 }
 
 
@@ -235,6 +282,17 @@ def sources():
     return st.one_of(spec, spec, spec, st.sampled_from(sorted(NO_SOURCES)))
 
 
+def hostile_files():
+    """Names of files: most are good ones that were damaged."""
+    damaged = st.tuples(
+        st.sampled_from(sorted(files.KINDS)),
+        st.sampled_from(sorted(files.DAMAGES)),
+        st.integers(0, 10_000),
+    )
+    claims = st.sampled_from(sorted(files.CLAIMS)).map(lambda kind: (kind, "none", 0))
+    return st.one_of(damaged, damaged, damaged, claims)
+
+
 @st.composite
 def calls(draw):
     """A function with up to three hostile arguments."""
@@ -247,6 +305,8 @@ def calls(draw):
     for name in sorted(names):
         if name == "source" and arguments[name] is None:
             chosen.append((name, draw(sources())))
+        elif name == "file":
+            chosen.append((name, draw(hostile_files())))
         elif name == "model":
             chosen.append((name, draw(st.sampled_from(sorted(values.MODELS)))))
         else:
@@ -272,8 +332,8 @@ def _value(function, name, chosen):
         if isinstance(chosen, str):
             return NO_SOURCES[chosen]
         return Value(lambda: values.make_source(*chosen), values.source_verdict(*chosen[:3]))
-    if name == "model":
-        return Value(lambda: chosen, "good")
+    if name in ("model", "file"):
+        return Value(lambda: chosen, "good" if name == "model" else "either")
     return table[chosen]
 
 
@@ -327,6 +387,8 @@ def make(call):
             wrong = function(**given)
         except Exception as error:  # every kind is judged
             return _judge_error(call, error, names)
+    if isinstance(wrong, Outcome):
+        return wrong
     if must_refuse(call):
         return Outcome("silent wrong", "nonsense was accepted")
     if wrong and (wrong != "status NONFINITE" or verdict(call) == "good"):

@@ -203,9 +203,13 @@ COHERENCE = {
     **good({}, {"coherence": 0.0}, {"coherence": 1.0}, {"coherence": 1e4}, {"coherence": 1e-9}),
     **bad({"coherence": [1, 2]}, {"coherence": NAN}, {"coherence": -1}, {"coherence": 1e38}),
     **bad({"coherence": "a"}, {"weights": [1]}),
-    # Accepted, and CONVERGED far above the zero model: see docs/reliability.md.
+    # Once CONVERGED far above the zero model: STALLED, or refused.
     "1e17": Value(lambda: {"coherence": 1e17}, "either"),
 }
+SHARING = good({(0, 1): 2, (0,): 1}, {(0,): 1, (1,): 1}) | bad(
+    {}, None, 5, "a", {(0,): -1}, {(0,): 2.5}, {(0,): None}, {0: 1}, {"a": 1}, {(0, 0): 1}, {(-1,): 1},
+    {(): 1}, {(0.5,): 1}, {(1,): 1}, {(0,): NAN}, {(0,): "a"}, {(10**12,): 1},
+)  # fmt: skip
 INIT = good("random", "nndsvd", None) | bad("a", 5, (1, 2), [])
 
 

@@ -114,5 +114,5 @@ def test_an_nndsvd_start_begins_below_a_random_one(pair):
 
 
 def test_a_rank_below_one_is_refused():
-    with pytest.raises(ValueError, match="whole number from 1 up"):
+    with pytest.raises(ValueError, match="whole number from 1 to"):
         INMF(0)

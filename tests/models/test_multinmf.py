@@ -316,7 +316,7 @@ def test_wrong_hyper_parameters_are_named(views, changes, message):
 
 def test_ranks_and_inner_steps_are_whole_numbers():
     for wrong in ({"rank": 0}, {"rank": 1.5}, {"rank": 2, "inner": 0}):
-        with pytest.raises(ValueError, match="whole number from 1 up"):
+        with pytest.raises(ValueError, match="whole number from 1"):
             MultiNMF(**wrong)
 
 
@@ -346,3 +346,51 @@ def test_erratum_the_consensus_needs_the_column_sums(views, start):
         MODEL.objective(start._replace(consensus=c), views, hyper) for c in (with_sums, without)
     )
     assert lower < higher
+
+
+def test_the_default_agreement_knows_neither_features_nor_units_nor_samples(views):
+    """Every feature ten times, other units, every sample twice: the same balance of fit and agreement."""
+    x, y = views
+    plain = MODEL.hyper(views).agreement
+    repeated = MODEL.hyper((jnp.repeat(x, 10, axis=0), y)).agreement
+    np.testing.assert_allclose(10 * repeated[0], plain[0], rtol=1e-5)
+    for other in ((1e3 * x, y), tuple(jnp.repeat(z, 2, axis=1) for z in views)):
+        np.testing.assert_allclose(MODEL.hyper(other).agreement, plain, rtol=1e-5)
+    half = np.arange(12) < 6
+    masked = MODEL.hyper(views, present=(half, None)).agreement[0]
+    np.testing.assert_allclose(masked, MODEL.hyper((x[:, :6], y[:, :6])).agreement[0], rtol=1e-5)
+
+
+def test_repeating_features_changes_no_coef(views, start, x64):
+    """The whole solve, from the same start: loss and agreement of the views are divided alike."""
+    x, y = (jnp.asarray(view, jnp.float64) for view in views)
+    first = jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float64), start)
+    wide, many = (tuple(jnp.repeat(z, 10, axis=0) for z in pair) for pair in (first.bases, (x, y)))
+    wide = first._replace(bases=wide)
+    ends = [(run(*pair).params, MODEL.hyper(pair[1])) for pair in ((first, (x, y)), (wide, many))]
+    for v in range(2):
+        ones, tens = (scaled_coef(params, hyper, v) for params, hyper in ends)
+        np.testing.assert_allclose(tens, ones, rtol=1e-9)
+
+
+def test_converged_inner_loops_leave_nothing_to_move_in_a_view(views, start):
+    """As algorithm 1 is printed: each view by itself to its end, then the consensus."""
+    ends = [run(start, views, model=MultiNMF(3, inner=inner)) for inner in (1000, "converged", 1)]
+    many, found, one = (float(end.history[1]) for end in ends)
+    # A view is left when a move changes it by less than 1e-4; what a thousand would still gain is little.
+    assert abs(found - many) < 0.05 * abs(one - many)
+    assert np.all(np.diff(ends[1].history) <= 1e-6 * ends[1].history[0])
+    with pytest.raises((TypeError, ValueError), match="inner"):
+        MultiNMF(3, inner="whole")
+
+
+def test_no_view_rules_the_consensus_by_its_few_features(views):
+    """A view of two features would have ten times the pull; what is given is left alone."""
+    x, y = views
+    few = jnp.stack([x[0] + 1, x[1]])
+    hyper = MODEL.hyper((x, y, few))
+    strengths = np.array(hyper.agreement, float)
+    assert np.isclose(strengths.max(), np.median(strengths))
+    assert float(hyper.weights[2]) < 1 == float(hyper.weights[0])
+    given = MODEL.hyper((x, y, few), agreement=0.01)
+    np.testing.assert_allclose(given.weights, 1)

@@ -309,7 +309,7 @@ def test_a_source_of_zeros_is_fitted_by_zeros(model):
     "sharing, complaint",
     [
         ({(0, 0): 2}, "not a set"),
-        ({(0,): -1}, "ranks are 0 or more"),
+        ({(0,): -1}, "whole number from 0"),
         ({(0,): 1, (1,): 0}, r"sources\[1\] has rank 0"),
         ({(0,): 1, (2,): 1}, r"sources\[1\] has rank 0"),
         (((((0, 1)), 1), ((1, 0), 2)), "given twice"),

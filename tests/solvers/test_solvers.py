@@ -12,6 +12,7 @@ from sklearn.decomposition import NMF as Peer
 
 import jaxshared as js
 from jaxshared.base import put
+from jaxshared.solvers import hals
 from jaxshared.solvers.blocks import restore, unit_columns
 from jaxshared.solvers.hals import column_passes
 from jaxshared.solvers.projected import curvature_bound
@@ -128,6 +129,36 @@ def test_column_passes_solve_non_negative_least_squares():
         coef = column_passes(quadratic, jnp.zeros((6, 4)), 2000)
     for i in range(6):
         np.testing.assert_allclose(coef[i], scipy.optimize.nnls(basis, samples[:, i])[0], atol=1e-9)
+
+
+@pytest.mark.parametrize("rank", [25, 32])
+def test_groups_of_columns_make_the_pass_that_single_columns_make(rank, x64, monkeypatch):
+    rng = np.random.default_rng(0)
+    basis, linear, z = (rng.random((n, rank)) for n in (40, 30, 30))
+    basis[:, 3] = z[:, 3] = linear[:, 3] = 0  # an absent component
+    problem = js.Quadratic(gram=jnp.asarray(basis.T @ basis), neg=jnp.asarray(9 * linear))
+    moving = np.arange(rank) != 5
+    grouped = column_passes(problem, jnp.asarray(z), 2, moving)
+    monkeypatch.setattr(hals, "WIDE", rank)
+    single = column_passes(problem, jnp.asarray(z), 2, moving)
+    np.testing.assert_allclose(grouped, single, rtol=1e-9, atol=1e-12)  # another order of sums
+    assert not np.any(grouped[:, 3]) and np.array_equal(grouped[:, 5], z[:, 5])
+    assert np.any(grouped == 0) and np.any(grouped != z)
+
+
+def test_gram_matrices_of_rows_and_residuals_of_entries_make_the_same_pass(x64, monkeypatch):
+    x = np.random.default_rng(0).gamma(1.0, size=(14, 11))
+    source = js.observed(scipy.sparse.random_array(x.shape, density=0.4, rng=1).multiply(x).tocoo())
+    model = js.NMF(3)
+    params, hyper = model.init(jax.random.key(0), (source,)), model.hyper((source,))
+    passes = []
+    for most in (hals.LARGEST, 0):
+        monkeypatch.setattr(hals, "LARGEST", most)
+        for block, moving in ((0, None), (1, np.array([True, False, True]))):
+            problem = model.quadratic(params, (source,), hyper, block)
+            passes.append(column_passes(problem, jax.tree.leaves(params)[block], 2, moving))
+    for grams, residuals in zip(passes[:2], passes[2:]):
+        np.testing.assert_allclose(grams, residuals, rtol=1e-9, atol=1e-12)  # another order of sums
 
 
 def test_the_curvature_bound_is_above_the_largest_eigenvalue_and_near_it():

@@ -6,6 +6,7 @@ import pytest
 from scipy.optimize import linear_sum_assignment
 
 import jaxshared as js
+from jaxshared import drive
 
 
 def planted(seed=0, shared=3, specific=(3, 4), features=120, samples=(100, 120)):
@@ -84,3 +85,51 @@ def test_one_restart_has_nobody_to_agree_with():
         js.consensus(js.NMF(1), np.ones((3, 4)), key=jax.random.key(0), restarts=1)
     with pytest.raises(ValueError, match="keep is 0"):
         js.consensus(js.NMF(1), np.ones((3, 4)), key=jax.random.key(0), keep=0)
+
+
+def test_boolean_restarts_have_a_consensus_whose_error_is_no_worse_than_theirs():
+    rng = np.random.default_rng(0)
+    block = np.kron(np.eye(3, dtype=bool), np.ones((8, 10), bool))
+    x, y = (
+        block[:, :20] ^ (rng.random((24, 20)) < 0.05),
+        block[:, 10:] ^ (rng.random((24, 20)) < 0.05),
+    )
+    model = js.JSBMF(1, (1, 1), "shared_asso")
+    found = js.consensus(model, (x, y), key=jax.random.key(0), restarts=4)
+    assert found.stability.shape == (3,) and found.stability.min() > 0.9
+    assert found.objectives.shape == (4,)
+    # The majority of four good restarts, and flips from there, end at the noise.
+    assert float(found.result.objective) <= np.median(found.objectives)
+    noise = (x ^ block[:, :20]).sum() + (y ^ block[:, 10:]).sum()
+    products = model.reconstruct(found.result.params)
+    assert sum(int((p != z).sum()) for p, z in zip(products, (x, y))) <= noise
+
+
+X = np.random.default_rng(3).random((12, 10))
+
+
+def test_ctrl_c_among_the_restarts_gives_no_consensus_and_a_race_is_refused(monkeypatch):
+    def pressed(*args):
+        raise KeyboardInterrupt
+
+    with pytest.raises(ValueError, match="fits that have ended"):
+        js.consensus(js.NMF(3), X, key=jax.random.key(0), restarts=3, race=True)
+    with pytest.raises(ValueError, match="fits that have ended"):
+        js.stability(js.NMF(3), X, key=jax.random.key(0), restarts=3, race=True)
+    monkeypatch.setattr(drive, "advance", pressed)
+    with pytest.raises(KeyboardInterrupt):
+        js.consensus(js.NMF(3), X, key=jax.random.key(0), restarts=3, max_steps=10)
+
+
+def test_a_consensus_with_checkpoints_is_the_one_without_and_goes_on_from_them(
+    tmp_path, monkeypatch
+):
+    options = dict(key=jax.random.key(0), restarts=3, max_steps=10)
+    path = tmp_path / "kept.npz"
+    plain = js.consensus(js.NMF(3), X, **options)
+    kept = js.consensus(js.NMF(3), X, checkpoint=path, **options)
+    monkeypatch.setattr(drive, "advance", None)  # all is there: no step is made again
+    again = js.consensus(js.NMF(3), X, checkpoint=path, **options)
+    for other in (kept, again):
+        np.testing.assert_array_equal(plain.result.params.bases[0], other.result.params.bases[0])
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["kept.npz", "kept.npz.last"]

@@ -59,28 +59,33 @@ def test_one_target_and_sparse_sources_will_do():
     assert metrics.accuracy(truths[1], found.labels[1]) > 0.9
 
 
-def test_the_second_stage_has_a_graph_and_the_errors_of_the_first():
+def test_the_second_stage_is_a_projection_with_the_strengths_of_the_first_or_its_own():
     sources, targets, _ = parts()
     targets[0][3, ::2] += 4 * targets[0].max()  # errors that only the second stage can see
     model, key = js.RGHCTC(2), jax.random.key(0)
     strengths = {"smoothness": 0.05}
     options = {"key": key, "kernels": ("heat", None), "neighbours": 4, "hyper": strengths}
     found = cotransfer(model, sources, targets, 2, **options)
+    params = found.result.params
     checked = js.as_sources(sources, aligned="samples")
-    graphs = (js.graph.neighbour_graph(checked[0], 4, "heat"), None)
-    first = model.hyper(checked, graphs=graphs, **strengths)
-    params = model.normalise(found.result.params, first)
-    # An error of the first stage is one of the second: the same threshold for residuals.
-    threshold = first.sparsity[0] / (2 * first.weights[0])
-    target = js.as_sources(targets[0])
-    graph = js.graph.neighbour_graph(target[0], 4, "heat")
-    own = model.hyper(target, graphs=(graph,), **strengths)
-    own = own._replace(sparsity=(2 * own.weights[0] * threshold,))
+    first = model.hyper(checked, **strengths)
+    graph = js.graph.neighbour_graph(js.as_sources(targets[0])[0], 4, "heat")
+    own = {
+        "graphs": (graph,),
+        "weights": first.weights[0],
+        "smoothness": 0.05,
+        "sparsity": first.sparsity[0],
+    }
     wanted = js.project(model, params, targets[0], 0, hyper=own)
     np.testing.assert_allclose(found.coefs[0], wanted, rtol=1e-3, atol=1e-4)
-    for change in ({"graphs": (None,)}, {"sparsity": model.hyper(target).sparsity}):
-        other = js.project(model, params, targets[0], 0, hyper=own._replace(**change))
-        assert np.abs(found.coefs[0] - other).max() > 0.01 * found.coefs[0].max()
+    for second in ({"sparsity": np.inf}, {"smoothness": (5.0, 0.0)}):
+        other = cotransfer(model, sources, targets, 2, second=second, **options)
+        value = {name: v[0] if isinstance(v, tuple) else v for name, v in second.items()}
+        wanted = js.project(model, params, targets[0], 0, hyper={**own, **value})
+        np.testing.assert_allclose(other.coefs[0], wanted, rtol=1e-3, atol=1e-4)
+        assert np.abs(found.coefs[0] - other.coefs[0]).max() > 0.01 * found.coefs[0].max()
+    with pytest.raises(ValueError, match="second has 'graphs'"):
+        cotransfer(model, sources, targets, 2, second={"graphs": None}, **options)
 
 
 def test_a_target_of_a_source_without_weight_and_other_models_are_refused():
@@ -171,3 +176,28 @@ def test_aplsa_refuses_pairs_that_do_not_fit():
         aplsa(x, (y, x), 2, key=jax.random.key(0))
     with pytest.raises(ValueError, match="mixing is 2"):
         aplsa(x, (x, y), 2, key=jax.random.key(0), mixing=2)
+
+
+def test_targets_that_carry_names_are_put_in_the_order_of_the_fit():
+    sources, targets, _ = parts()
+    options = dict(key=jax.random.key(0), max_steps=20)
+    wanted = cotransfer(js.RGHCTC(2), sources, targets, 2, **options)
+    names = [tuple(f"{kind}{i}" for i in range(len(x))) for kind, x in zip("ab", sources)]
+    common = tuple(f"s{i}" for i in range(40))
+    order = np.roll(np.arange(20), 7)
+    x, y = (js.Table(each, own, common) for each, own in zip(sources, names))
+    turned = js.Table(targets[0][order], tuple(names[0][i] for i in order))
+    for direct in (False, True):
+        found = cotransfer(
+            js.RGHCTC(2), {"image": x, "text": y}, (turned, None), 2, direct=direct, **options
+        )
+        assert found.result.names.sources == ("image", "text")
+        assert found.result.names.features == tuple(names)
+        if not direct:
+            np.testing.assert_allclose(found.coefs[0], wanted.coefs[0], rtol=1e-4, atol=1e-5)
+        else:
+            basis = found.result.params.bases[0]
+            np.testing.assert_allclose(found.coefs[0], targets[0].T @ basis, rtol=1e-4)
+    rows = tuple(each.T for each in sources), (targets[0].T, None)
+    found = cotransfer(js.RGHCTC(2), *rows, 2, rows="samples", **options)
+    np.testing.assert_allclose(found.coefs[0], wanted.coefs[0], rtol=1e-4, atol=1e-5)

@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse
 
@@ -44,7 +45,8 @@ def test_energies_of_a_source_add_up_to_what_the_fit_explains(model, num_steps, 
 
 def test_a_specific_component_explains_nothing_of_the_other_source(pair):
     found = factors(js.JSNMF(2, (1, 2)), js.fit(js.JSNMF(2, (1, 2)), pair, key=KEY), pair)
-    assert found.labels == ("shared 0", "shared 1", "source 0 0", "source 1 0", "source 1 1")
+    known = ("shared 0", "shared 1", "source 0 0", "source 1 0", "source 1 1")
+    assert found.labels == tuple(known[at] for at in found.order)
     assert found.energy[2, 1] == 0 and not np.any(found.energy[3:, 0])
     assert np.all(found.energy[:2] >= -1e-3)
 
@@ -69,12 +71,13 @@ def test_top_terms_are_the_heaviest_features_of_each_column():
     basis = jnp.array([[0.0, 5], [3, 1], [4, 0], [0, 2]])
     params = js.Params((basis,), (jnp.ones((2, 2)),))
     found = factors(js.NMF(2), params, vocabulary=["a", "b", "c", "d"], top=3)
-    assert [term for term, _ in found.terms[0]] == ["c", "b"]  # weight zero is no term
-    assert [term for term, _ in found.terms[1]] == ["a", "d", "b"]
-    assert found.terms[0][0][1] == pytest.approx(0.8)
-    assert found.table()[1]["terms"] == ["a", "d", "b"]
+    assert found.labels == ("source 0 1", "source 0 0")  # the stronger one first
+    assert [term for term, _ in found.terms[1]] == ["c", "b"]  # weight zero is no term
+    assert [term for term, _ in found.terms[0]] == ["a", "d", "b"]
+    assert found.terms[1][0][1] == pytest.approx(0.8)
+    assert found.table()[0]["terms"] == ["a", "d", "b"]
     numbered = factors(js.NMF(2), params, top=1)
-    assert numbered.terms[0][0][0] == 2
+    assert numbered.terms[1][0][0] == 2
     with pytest.raises(ValueError, match="3 terms but the bases have"):
         factors(js.NMF(2), params, vocabulary=["a", "b", "c"])
     with pytest.raises(ValueError, match="2 names came for 1 sources"):
@@ -115,13 +118,14 @@ def test_each_energy_and_cosine_is_the_one_of_its_component(pair):
     w, u, v = (np.asarray(basis, float) for basis in params.bases)
     columns = np.hstack([w, u, v])
     units = columns / np.linalg.norm(columns, axis=0)
-    np.testing.assert_allclose(found.coherence, units.T @ units, atol=1e-6)
+    back = np.argsort(found.order)  # to the order of the columns
+    np.testing.assert_allclose(found.coherence[np.ix_(back, back)], units.T @ units, atol=1e-6)
     for i, (x, own, at) in enumerate(zip(pair, ([w, u], [w, v]), ([0, 1, 2], [0, 1, 3, 4]))):
         basis, coef = np.hstack(own), np.asarray(params.coefs[i], float)
         for r, row in enumerate(at):
             term = np.outer(basis[:, r], coef[:, r])
             share = np.sum((2 * x - basis @ coef.T) * term) / np.sum(x**2)
-            np.testing.assert_allclose(found.energy[row, i], share, atol=1e-5)
+            np.testing.assert_allclose(found.energy[back][row, i], share, atol=1e-5)
 
 
 def test_a_fit_and_a_sweep_say_which_components_are_lost(pair):
@@ -153,3 +157,113 @@ def test_what_is_not_from_the_fit_is_refused_or_understood(pair):
         lost_components(model, result.params, names=["a"])
     alone = js.fit(one, pair[0], key=KEY, max_steps=20)
     assert list(factors(one, alone, pair[0]).bases) == ["shared", "source 0"]
+
+
+@pytest.mark.parametrize("norm", ["l1", "l2"])
+@pytest.mark.parametrize(
+    "model", [js.JSNMF(2, (1, 2)), INMF(2), js.ColNMF(2), js.MultiNMF(2)], ids=str
+)
+def test_bases_of_one_unit_and_their_coefs_are_the_model(model, norm, pair):
+    sources = (pair[0], pair[0][:5]) if model.aligned == "samples" else pair
+    params = model.init(KEY, js.as_sources(sources, aligned=model.aligned))
+    found = factors(model, params, norm=norm)
+    lengths = {"l1": np.sum, "l2": np.linalg.norm}[norm]
+    columns = {}
+    for basis, own in zip(found.bases.values(), np.split(found.labels, found._ends[:-1])):
+        np.testing.assert_allclose(lengths(basis, axis=0), 1, rtol=1e-6)
+        columns.update(zip(own, basis.T))
+    for name, whole in zip(found.source_names, model.reconstruct(params)):
+        basis = np.stack([columns[label] for label in found.columns[name]], axis=1)
+        np.testing.assert_allclose(basis @ found.coefs[name].T, whole, rtol=1e-4)
+        place = found.source_names.index(name)
+        for label, share in zip(
+            found.columns[name], found.shares[:, place][found.shares[:, place] > 0]
+        ):
+            assert label in found.labels and 0 < share <= 1
+    np.testing.assert_allclose(found.shares.sum(axis=0), 1, rtol=1e-6)
+
+
+def named(pair):
+    features = [f"f{j}" for j in range(12)]
+    x, y = (pd.DataFrame(x, index=features).add_prefix(p) for x, p in zip(pair, "xy"))
+    return {"left": x, "right": y}
+
+
+def test_components_come_by_energy_with_the_names_of_the_fit(pair):
+    model, data = js.JSNMF(2, (1, 2)), named(pair)
+    result = js.fit(model, data, key=KEY, max_steps=50)
+    found = factors(model, result, data)
+    assert found.source_names == ("left", "right") and found.terms[0][0][0] in data["left"].index
+    own = found.energy.sum(axis=1)
+    sizes = np.cumsum([b.shape[1] for b in found.bases.values()])[:-1]
+    for part in np.split(own, sizes):
+        assert np.all(np.diff(part) <= 0.05)  # rank-one energies order them, without cross terms
+    frames = found.frames()
+    assert list(frames.bases["shared"].index) == list(data["left"].index)
+    assert list(frames.coefs["right"].index) == list(data["right"].columns)
+    assert list(frames.coefs["right"].columns) == list(found.columns["right"])
+    assert list(frames.components.index) == list(found.labels)
+    np.testing.assert_array_equal(frames.components["share of left"], found.shares[:, 0])
+    mixed = {name: each.iloc[::-1, ::-1] for name, each in data.items()}
+    np.testing.assert_allclose(factors(model, result, mixed).energy, found.energy, atol=1e-6)
+    turned = {name: each.T for name, each in data.items()}
+    again = factors(model, result, turned, rows="samples")
+    np.testing.assert_allclose(again.energy, found.energy, atol=1e-6)
+    swapped = {name: mixed[name] for name in ("right", "left")}
+    for each in (swapped, js.align(swapped)):
+        np.testing.assert_allclose(factors(model, result, each).energy, found.energy, atol=1e-6)
+    with pytest.raises(ValueError, match="called left, rihgt but those of the fit left, right"):
+        factors(model, result, {"left": data["left"], "rihgt": data["right"]})
+
+
+def test_a_single_source_is_put_in_the_order_of_the_fit_as_one_of_several_is(pair):
+    model, x = js.NMF(2), named(pair)["left"]
+    result = js.fit(model, x, key=KEY, max_steps=20)
+    found = factors(model, result, x)
+    np.testing.assert_allclose(factors(model, result, x[::-1]).energy, found.energy, atol=1e-6)
+    unnamed, numbered = result._replace(names=None), x.reset_index(drop=True)[::-1]
+    with pytest.raises(ValueError, match="numbers as names of its features"):
+        factors(model, unnamed, numbered)
+    assert factors(model, result.params, numbered).energy.shape == found.energy.shape
+
+
+def test_examples_are_samples_with_much_of_a_component_and_little_else():
+    basis = np.eye(3, 2)
+    coef = np.array([[10.0, 10], [9, 0], [1, 0], [0, 5]])
+    params = js.Params((jnp.asarray(basis),), (jnp.asarray(coef),))
+    names = js.Names(("a",), (None,), (("mixed", "pure", "short", "other"),))
+    result = js.fit(js.NMF(2), basis @ coef.T, key=KEY, max_steps=1)
+    result = result._replace(params=params, names=names)
+    found = factors(js.NMF(2), result).examples(top=3)
+    assert [each.sample for each in found["a 0"]["a"]] == ["pure", "mixed", "short"]
+    assert found["a 0"]["a"][0] == ("pure", 9.0, 1.0, 1)
+    assert [each.sample for each in found["a 1"]["a"]] == ["mixed", "other"]
+
+
+def test_a_shared_component_of_one_source_is_told_of():
+    rng = np.random.default_rng(0)
+    first, second = np.kron(np.eye(2), np.ones((6, 1))).T
+    x, y = (np.outer(own, rng.random(9) + 1) for own in (first, second))
+    model = js.JSNMF(2, (0, 0))
+    with pytest.warns(UserWarning, match=r"2 of 2 shared components explain nothing .*in 'x'"):
+        result = js.fit(model, {"x": x, "y": y}, key=KEY)
+    found = factors(model, result)
+    assert sorted(found.lopsided) == ["shared 0", "shared 1"] and "(lopsided)" in str(found)
+    assert all(row["lopsided"] for row in found.table())
+    even = js.Params((np.eye(3, 1),), (np.ones((2, 1)), 5 * np.ones((4, 1))))
+    assert (
+        factors(
+            js.JSNMF(1, (0, 0)), even._replace(bases=(*even.bases, *(np.zeros((3, 0)),) * 2))
+        ).lopsided
+        == ()
+    )
+
+
+def test_sources_that_the_fit_did_not_have_are_refused(pair):
+    model, data = js.JSNMF(1, (1, 1)), named(pair)
+    result = js.fit(model, data, key=KEY, max_steps=20)
+    other = {**data, "left": data["left"].rename(columns={"x0": "new"})}
+    with pytest.raises(ValueError, match=r"lacks 1 of the 9 samples of the fit .first: 'x0'"):
+        factors(model, result, other)
+    with pytest.raises(ValueError, match="norm is 'max'"):
+        factors(model, result, norm="max")

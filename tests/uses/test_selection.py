@@ -143,9 +143,34 @@ def test_left_out_features_get_the_rows_that_a_fit_would_give_them():
     blocks = [heldout._blocks(np.asarray(x), out, c) for x, c in zip(sources, columns)]
     seen = js.Params(tuple(b[~out] for b in bases), tuple(h[~c] for h, c in zip(coefs, columns)))
     lanes = jax.tree.map(lambda leaf: np.stack([leaf, leaf]), seen)
-    # least squares by sweeps, in float32
-    assert heldout._predict(model, lanes, blocks).shape == (2,)
-    assert max(heldout._predict(model, lanes, blocks)) < 1e-4
+    hypers = [model.hyper(js.as_sources([b[0] for b in blocks]))] * 2
+    scores = heldout._predict(model, lanes, blocks, hypers)
+    assert scores.shape == (2,) and max(scores) < 1e-4  # least squares by sweeps, in float32
+
+
+def test_left_out_samples_are_predicted_with_the_strength_that_was_fitted():
+    """So strong that every coef is zero: all that is left out is then unexplained."""
+    x = _planted(9, 3, 24, features=20)
+    model = js.NMF(2, penalties=(js.L1(strength=0.0),))
+    options = dict(key=KEY, folds=1, max_steps=20, l1_coefs=[0.0, 0.5, 1000.0])
+    (free,), (weak,), (strong,) = heldout.held_out_entries(model, x, **options).scores
+    assert free < 0.5 and strong == 1
+    model = js.NMF(2, penalties=(js.L1(strength=0.5),))  # the same strength as the default
+    options["l1_coefs"] = [0.5, 0.0, 0.0]
+    np.testing.assert_allclose(
+        heldout.held_out_entries(model, x, **options).scores[:2, 0], [weak, free], rtol=1e-4
+    )
+
+
+def test_entries_that_are_missing_are_not_left_out_as_zeros():
+    x = _planted(9, 3, 24, features=20)
+    x[3, 4] = np.nan
+    for choose in (
+        lambda: heldout.held_out_entries(js.NMF(2), js.missing(x), key=KEY, rank=[1, 2]),
+        lambda: heldout.held_out_queries(js.NMF(2), js.missing(x), [0], key=KEY, rank=[1, 2]),
+    ):
+        with pytest.raises(ValueError, match="held_out_speckles"):
+            choose()
 
 
 def test_all_folds_and_settings_of_left_out_entries_share_a_handful_of_programs(caplog):
@@ -167,3 +192,25 @@ def test_hidden_queries_choose_the_model_that_finds_them():
     assert choice.chosen == {"rank": 4} and choice.name == "mean average precision"
     # of the topic's other items, those that never had the feature cannot be told apart: about 0.6
     assert choice.scores[1].mean() > 0.5 > choice.scores[0].max()
+
+
+def test_hidden_queries_see_sources_in_one_order_of_features():
+    rng = np.random.default_rng(12)
+    basis = rng.exponential(size=(12, 4)) * (rng.random((12, 4)) < 0.5)
+    x, y = (rng.poisson(basis @ rng.exponential(size=(4, 30))).astype(float) for _ in range(2))
+    names = tuple(f"f{i}" for i in range(12))
+    order = np.roll(np.arange(12), 5)
+    turned = js.Table(y[order], tuple(names[i] for i in order))
+    options = dict(key=KEY, shared=[3], max_steps=20)
+    model = js.JSNMF(3, (1, 1))
+    wanted = heldout.held_out_queries(model, (x, y), [0, 1, 2, 3], **options).scores
+    table = js.Table(x, names)
+    for sources, features, more in (
+        ((table, turned), [0, 1, 2, 3], {}),
+        ((table, turned), names[:4], {}),
+        ((table.T, turned.T), names[:4], {"rows": "samples"}),
+    ):
+        found = heldout.held_out_queries(model, sources, features, **options, **more)
+        np.testing.assert_allclose(found.scores, wanted)
+    with pytest.raises(ValueError, match="features has 'sea'"):
+        heldout.held_out_queries(model, (table, turned), ["sea"], **options)

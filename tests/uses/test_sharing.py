@@ -7,6 +7,7 @@ import pytest
 import scipy.sparse
 
 import jaxshared as js
+from jaxshared import drive
 from jaxshared.uses import sharing
 
 
@@ -119,3 +120,35 @@ def test_one_number_per_component_is_asked_for():
     params = model.init(jax.random.key(0), js.as_sources(np.ones((3, 4))))
     with pytest.raises(ValueError, match="2 components"):
         sharing.shares(model, params, [1.0])
+
+
+PAIR = tuple(np.random.default_rng(4).random((12, 10)) for _ in range(2))
+
+
+def test_ctrl_c_in_the_first_fit_ends_the_finding(monkeypatch):
+    def pressed(*args):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(drive, "advance", pressed)
+    with pytest.raises(KeyboardInterrupt):
+        sharing.find(PAIR, key=jax.random.key(0), rank=3, max_steps=10)
+
+
+def test_both_fits_of_a_finding_have_a_checkpoint(tmp_path, monkeypatch):
+    options = dict(key=jax.random.key(0), rank=3, max_steps=10)
+    kept = sharing.find(PAIR, checkpoint=tmp_path / "kept.npz", **options)
+    monkeypatch.setattr(drive, "advance", None)  # all is there: no step is made again
+    again = sharing.find(PAIR, checkpoint=tmp_path / "kept.npz", **options)
+    np.testing.assert_array_equal(kept.result.params.bases[0], again.result.params.bases[0])
+    with pytest.raises(ValueError, match="a checkpoint is of one"):
+        sharing.mean_shares(PAIR, key=jax.random.key(0), ranks=(3,), checkpoint="kept.npz")
+
+
+def test_sources_with_entry_weights_are_refused_by_name():
+    seen = (PAIR[0], js.missing(np.where(PAIR[1] < 0.2, np.nan, PAIR[1])))
+    model = js.JSNMF(1, (1, 1))
+    params = model.init(jax.random.key(0), js.as_sources(PAIR))
+    with pytest.raises(TypeError, match=r"sources\[1\] has entry weights .* js.sharing.evidence"):
+        sharing.evidence(model, params, seen)
+    with pytest.raises(TypeError, match=r"sources\[1\] has entry weights .* js.sharing.find"):
+        sharing.find(seen, key=jax.random.key(0), rank=3)

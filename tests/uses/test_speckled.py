@@ -79,3 +79,12 @@ def test_what_cannot_be_left_out_is_refused():
         js.selection.held_out_speckles(js.NMF(1), huge, key=KEY, rank=[1])
     with pytest.raises(ValueError, match="share is 2"):
         js.selection.held_out_speckles(js.NMF(1), np.ones((3, 4)), key=KEY, share=2, rank=[1])
+
+
+def test_rows_may_be_samples_where_entries_are_left_out():
+    x = np.random.default_rng(3).random((8, 8)).astype(np.float32)  # square: no shape would tell
+    options = dict(key=KEY, folds=1, rank=[1, 2], max_steps=10)
+    for choose in (js.selection.held_out_speckles, js.selection.held_out_entries):
+        wanted = choose(js.NMF(1), x.T, **options).scores
+        found = choose(js.NMF(1), x, rows="samples", **options).scores
+        np.testing.assert_allclose(found, wanted, rtol=1e-5)

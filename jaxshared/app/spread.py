@@ -1,0 +1,140 @@
+"""``jaxshared fit --distributed``: the same command in every process, each with its share of the files."""
+
+from __future__ import annotations
+
+import dataclasses
+import glob
+import json
+import os
+import sys
+from collections.abc import Callable
+
+import jax
+import numpy as np
+import scipy  # its parts are loaded when they are used
+
+from jaxshared.app.inputs import build_model, check_same_samples, is_text
+from jaxshared.app.runs import CHECKPOINT
+from jaxshared.app.settings import Fit
+from jaxshared.data.files import Table, read_source
+from jaxshared.data.names import Names, matched
+from jaxshared.data.shards import shard
+from jaxshared.fit import fit
+from jaxshared.parts import remove_parts
+from jaxshared.processes import dictated, initialize
+from jaxshared.store import save
+
+__all__ = ["fit_spread", "shares"]
+
+# What needs all samples in one place, or a report.
+WHOLE = ("tfidf", "text", "outlet", "title", "labels", "vocabulary", "clusters")
+
+
+def fit_spread(task: Fit, options: Callable[[], dict]) -> int:
+    """Samples of all files of a source side by side, process after process; ``result.npz`` and its parts.
+
+    ``options`` is asked when the processes know of each other: a key would start JAX before that.
+    """
+    _check(task)
+    if not jax.distributed.is_initialized():
+        initialize(task.coordinator, task.processes, task.process)
+    files = shares(task.sources)
+    model = build_model(dataclasses.replace(task, sources=tuple(names[0] for names in files)))
+    if task.names and len(task.names) != len(files):
+        raise ValueError(
+            f"--names has {len(task.names)} names for {len(files)} sources: give one each."
+        )
+    here, count = jax.process_index(), jax.process_count()
+    mesh = jax.make_mesh((jax.device_count(),), ("samples",))
+    tables, names = _tables(files, here, count, task, model.aligned)
+    sources = tuple(shard(table.values, mesh) for table in tables)
+    os.makedirs(task.output, exist_ok=True)
+    said = task.quiet or here > 0
+    try:
+        result = fit(model, sources, **{**options(), "progress": not said})
+        save(os.path.join(task.output, "result.npz"), result._replace(names=names), model)
+        remove_parts(os.path.join(task.output, CHECKPOINT))
+    except RuntimeError as error:
+        print(f"jaxshared: {error}", file=sys.stderr, flush=True)
+        os._exit(1)  # at the usual end the runtime would wait for the process that is gone
+    if not said:
+        sizes = ", ".join(str(source.count) for source in sources)
+        print(
+            f"{model}: {sizes} samples in {count} processes, objective {float(result.objective):.6g}"
+        )
+    return 0 if result.status.name != "NONFINITE" else 1
+
+
+def _check(task):
+    """Before any process waits for another."""
+    given = [f"--{name}" for name in WHOLE if getattr(task, name)]
+    if given or is_text(task):
+        what = " and ".join(given) or "a folder of texts"
+        raise ValueError(
+            f"{what} cannot be used with --distributed: each process sees its own files only. Weigh and "
+            f"count before, or fit in one process."
+        )
+
+
+def shares(sources: tuple[str, ...]) -> list[list[str]]:
+    """The files of each source: a pattern in quotes is a source, names without one are all of one source.
+
+    >>> shares(("a-0.npy", "a-1.npy"))
+    [['a-0.npy', 'a-1.npy']]
+    """
+    if not any("*" in name for name in sources):
+        return [list(sources)]
+    found = [sorted(glob.glob(name)) if "*" in name else [name] for name in sources]
+    for name, files in zip(sources, found):
+        if not files:
+            raise FileNotFoundError(f"no file is called {name}.")
+    return found
+
+
+def _tables(files, here, count, task, aligned):
+    """This process's samples of every source over the features of the first file, and the names."""
+    for names in files:
+        if len(names) < count:
+            raise ValueError(
+                f"{len(names)} files for {count} processes: give every process one, or start fewer."
+            )
+    how = {"transpose": task.transpose, "header": task.header, "index": task.index}
+    own = [np.array_split(names, count)[here].tolist() for names in files]
+    parts = [[read_source(name, **how) for name in names] for names in own]
+    # process 0 has the first file of every source
+    wanted = json.loads(dictated(json.dumps([each[0].features for each in parts])))
+    wanted = [None if each is None else tuple(each) for each in wanted]
+    if aligned == "features":
+        firsts, wanted = [files[0][0]] * len(files), [wanted[0]] * len(files)
+    else:
+        firsts = [names[0] for names in files]
+    tables = [_joined(*each) for each in zip(parts, own, wanted, firsts)]
+    if aligned == "samples":
+        check_same_samples(tables, [names[0] for names in own])
+    if task.names is None and not any(wanted):
+        return tables, None
+    # rows of the coefs are places on the mesh, which no process can name for the others
+    return tables, Names(task.names, tuple(wanted), (None,) * len(files))
+
+
+def _joined(parts, paths, wanted, first):
+    """Files of one source, side by side, in the order of the features that are wanted."""
+    for part, path in zip(parts, paths):
+        if (part.features is None) != (wanted is None):
+            named, other = (first, path) if part.features is None else (path, first)
+            raise ValueError(
+                f"{named} names its features and {other} does not (names that only count from 0 are "
+                f"none): name them in every file, or in none."
+            )
+    parts = [matched(part, wanted, name=path) for part, path in zip(parts, paths)]
+    values = [part.values for part in parts]
+    for path, each in zip(paths, values):
+        if each.shape[0] != values[0].shape[0]:
+            raise ValueError(
+                f"{path} has {each.shape[0]} features but {paths[0]} has {values[0].shape[0]}: parts of a "
+                f"source need the same features."
+            )
+    sparse = any(map(scipy.sparse.issparse, values))
+    values = scipy.sparse.hstack(values) if sparse else np.concatenate(values, axis=1)
+    samples = [part.samples for part in parts]
+    return Table(values, wanted, None if None in samples else sum(samples, ()))

@@ -1,0 +1,79 @@
+"""One look at a streamed source, and its blocks as the device wants them."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+import scipy  # its parts are loaded when they are used
+
+from jaxshared.data.shards import padded_rows
+from jaxshared.data.sources import unmasked
+from jaxshared.data.sparse import Compressed, Sparse
+from jaxshared.data.stream import MASKED, ahead
+
+__all__ = ["Facts", "look", "on_device", "ready"]
+
+
+class Facts(NamedTuple):
+    """What one look at a source tells: sizes, sums, and how large its blocks are."""
+
+    features: int
+    samples: int
+    total: float
+    squares: float
+    rows: int  # of the largest block
+    stored: int  # in the largest block; 0 for a dense source
+    bytes: int
+    dtype: Any
+
+
+def look(source, name):
+    """One pass that checks the entries and sums them up."""
+    samples = total = squares = largest = most = size = 0
+    features, dtype = None, np.float32
+    for block in ahead(source.blocks(), lambda block: block):
+        unmasked(block, f"{name}: a block", MASKED)
+        values = block.data if scipy.sparse.issparse(block) else np.asarray(block)
+        if block.ndim != 2 or features not in (None, block.shape[1]):
+            raise ValueError(
+                f"{name}: a block of shape {block.shape} came, after {features} features."
+            )
+        if not np.all(np.isfinite(values)) or (values < 0).any():
+            raise ValueError(
+                f"{name} has entries that are negative or not finite, in samples {samples} to "
+                f"{samples + block.shape[0]}."
+            )
+        kind = np.float64 if values.dtype == np.float64 else np.float32
+        flat = values.ravel().astype(kind, copy=False)
+        features, samples = block.shape[1], samples + block.shape[0]
+        total += float(flat.sum(dtype=np.float64))
+        parts = (flat[at : at + 2**20] for at in range(0, flat.size, 2**20))
+        squares += sum(float(np.dot(part, part)) for part in parts)
+        largest, size = max(largest, block.shape[0]), size + values.nbytes
+        if scipy.sparse.issparse(block):
+            most, size = max(most, block.nnz, 1), size + block.nnz * 4
+        if values.dtype == np.float64 and jax.config.jax_enable_x64:
+            dtype = np.float64
+    if not samples:
+        raise ValueError(f"{name} has no samples.")
+    return Facts(features, samples, total, squares, largest, most, size, dtype)
+
+
+def ready(block, fact, dtype):
+    """A block of samples as the device wants it, padded to the largest one."""
+    missing = fact.rows - block.shape[0]
+    if not fact.stored:
+        block = np.asarray(block, dtype)
+        return np.pad(block, ((0, missing), (0, 0))) if missing else block
+    block = scipy.sparse.csr_array(block, dtype=dtype)
+    block.resize((fact.rows, fact.features))
+    return tuple(padded_rows(side, fact.stored) for side in (block.T.tocsr(), block))
+
+
+def on_device(arrays):
+    """What the model sees: features in rows."""
+    if isinstance(arrays, tuple):
+        return Sparse(*(Compressed(*side) for side in arrays))
+    return arrays.T if arrays is not None else None

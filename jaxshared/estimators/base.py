@@ -1,0 +1,221 @@
+"""What all estimators have in common, and those whose sources are groups of rows."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import jax
+import numpy as np
+import scipy.sparse
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils import check_array, check_random_state
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from jaxshared.base import Params, Status
+from jaxshared.checks import solver_of
+from jaxshared.estimators.shapes import (
+    is_several,
+    members_of,
+    num_rows,
+    scaled,
+    split_column,
+    stacked,
+)
+from jaxshared.models.nmf import NMF
+from jaxshared.padded import fit_padded, precision, project_padded
+from jaxshared.solvers import Accelerated
+
+__all__ = ["Factors", "Grouped"]
+
+FORMS = ("csr", "csc", "coo")
+
+
+class Factors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """What all of them have in common; a subclass says its ``_model`` for a number of groups."""
+
+    _allow_nan = True  # NaN in dense data was not seen
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.positive_only = True
+        tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = self._allow_nan
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+    @property
+    def _n_features_out(self):
+        return self.n_components_
+
+    def _checked(self, X, reset=False):
+        """(samples, features), finite but for NaN in dense data, which was not seen; not negative."""
+        options = dict(accept_sparse=FORMS, dtype=[np.float64, np.float32])
+        if self._allow_nan:
+            options.update(ensure_all_finite=False if scipy.sparse.issparse(X) else "allow-nan")
+        X = validate_data(self, X, reset=reset, **options)
+        values = X.data if scipy.sparse.issparse(X) else X
+        if np.isinf(values).any():
+            raise ValueError("X contains infinity: rescale or drop it.")
+        if scipy.sparse.issparse(X) and np.isnan(values).any():
+            raise ValueError(
+                "X is sparse and contains NaN: pass it dense where NaN means not seen."
+            )
+        if (values < 0).any():
+            raise ValueError(
+                f"Negative values in data passed to {type(self).__name__}: factorisation needs X >= 0."
+            )
+        return X
+
+    def _seed(self):
+        return jax.random.key(check_random_state(self.random_state).randint(2**31 - 1))
+
+
+class Grouped(Factors):
+    """Sources are the groups of rows of one matrix, or the members of a list."""
+
+    def fit(self, X: Any, y: Any = None, *, groups: Any = None, sample_weight: Any = None) -> Self:
+        """Factors of the rows of ``X``, or of several matrices over the same columns."""
+        X, groups = self._taken_apart(X, groups, reset=True)
+        weights = sample_weight
+        if weights is not None:
+            weights = _check_sample_weight(weights, X, ensure_non_negative=True)
+        self.groups_, places = np.unique(groups, return_inverse=True)
+        rows = [np.flatnonzero(places == g) for g in range(len(self.groups_))]
+        empty = (
+            [] if weights is None else [g for g, own in enumerate(rows) if not weights[own].any()]
+        )
+        if empty:
+            raise ValueError(
+                f"all rows of group {self.groups_.tolist()[empty[0]]!r} have a sample weight of zero: leave "
+                f"the group out."
+            )
+        self.model_ = self._model(len(rows))
+        self.n_components_ = sum(self.model_.ranks)
+        parts = [X[own] for own in rows]
+        self.result_ = self._fitted(parts, None if weights is None else [weights[r] for r in rows])
+        self.n_iter_ = max(int(self.result_.num_steps), 1)
+        self.reconstruction_err_ = float(self.result_.objective)
+        self.components_ = self._components().astype(X.dtype)
+        return self
+
+    def _fitted(self, parts, weights):
+        matrices = [part.T for part in parts]
+        squared = self.loss == "squared"
+        if (
+            weights is not None and squared
+        ):  # the square root on both sides, and none of it in the bases
+            roots = [np.sqrt(own).astype(matrices[0].dtype) for own in weights]
+            matrices = [scaled(matrix, root) for matrix, root in zip(matrices, roots)]
+        options = dict(max_steps=self.max_iter, tol=self.tol, restarts=self.n_init)
+        options.update(changes=self._strengths(), solver=solver_of(self.solver, Accelerated()))
+        with precision(matrices[0].dtype):
+            heavy = None if squared else weights
+            options.update(weights=heavy, key=self._seed())
+            result, params = fit_padded(self.model_, matrices, **options)
+            host = jax.tree.map(np.asarray, result._replace(params=None))
+        return host._replace(params=params, status=Status(int(host.status)))
+
+    def _strengths(self):
+        return {}
+
+    def _components(self):
+        """(components, features): every basis, one after the other."""
+        return np.concatenate([np.asarray(basis) for basis in self.result_.params.bases], axis=1).T
+
+    def transform(self, X: Any, *, groups: Any = None) -> Any:
+        """(rows, n_components): how much of each component every row has, zero where its group has none.
+
+        Without groups, where the fit had several, a row may use the components of all of them.
+        """
+        check_is_fitted(self)
+        listed = is_several(X)
+        sizes = [num_rows(each) for each in members_of(X)] if listed else []
+        X, groups = self._taken_apart(X, groups)
+        found = np.zeros((X.shape[0], self.n_components_), X.dtype)
+        for rows, index in self._rows_of(X, groups):
+            coefs, at = self._projected(X[rows], index)[:2]
+            found[np.ix_(rows, at)] = coefs
+        return np.split(found, np.cumsum(sizes)[:-1]) if listed else found
+
+    def _rows_of(self, X, groups):
+        """Rows and the number of their group; None for the rows of no group."""
+        if groups is None:
+            index = 0 if len(self.groups_) == 1 else None
+            return [(np.arange(X.shape[0]), index)]
+        strange = np.setdiff1d(groups, self.groups_)
+        if strange.size:
+            raise ValueError(
+                f"group {strange.tolist()[0]!r} was not in the fit, which had {self.groups_.tolist()}."
+            )
+        places = np.searchsorted(self.groups_, groups)
+        return [(np.flatnonzero(places == g), int(g)) for g in np.unique(places)]
+
+    def _projected(self, part, index):
+        """Coefs, the components that they are of, the loss and its measure."""
+        params, model = self.result_.params, self.model_
+        with precision(part.dtype):
+            if index is None:
+                model = NMF(self.n_components_, loss=self.loss)
+                params, index = Params((self.components_.T.astype(part.dtype),), ()), 0
+                at = np.arange(self.n_components_)
+            else:
+                at = np.asarray(model.components(params).coefs[index])
+            changes = self._strengths()
+            changes = {k: v for k, v in changes.items() if k != "coherence"}  # of the bases alone
+            coefs, *loss = project_padded(model, params, part.T, index, changes=changes)
+        return coefs, at, *loss
+
+    def inverse_transform(self, X: Any, *, groups: Any = None) -> Any:
+        """What the model has for rows with these amounts of the components."""
+        check_is_fitted(self)
+        X = check_array(X, dtype=[np.float64, np.float32])
+        if X.shape[1] != self.n_components_:
+            raise ValueError(
+                f"X has {X.shape[1]} columns, the fit {self.n_components_} components."
+            )
+        if groups is not None:
+            self._rows_of(X, self._one_each(X, groups))  # of the fit
+        return X @ self.components_
+
+    def score(self, X: Any, y: Any = None, *, groups: Any = None) -> float:
+        """One minus the loss over that of the simplest model: with squared loss, the explained share."""
+        check_is_fitted(self)
+        X, groups = self._taken_apart(X, groups)
+        losses = [self._projected(X[rows], at)[2:] for rows, at in self._rows_of(X, groups)]
+        value, size = np.sum(losses, axis=0)
+        return float(1 - value / size) if size > 0 else 0.0
+
+    def _taken_apart(self, X, groups, reset=False):
+        """One checked matrix and a group for every row, however they came."""
+        if is_several(X):
+            if groups is not None:
+                raise ValueError("a list of matrices has its groups already: leave groups out.")
+            names, members = (
+                (list(X), members_of(X)) if isinstance(X, dict) else (None, members_of(X))
+            )
+            groups = np.repeat(
+                range(len(members)) if names is None else names, list(map(num_rows, members))
+            )
+            sparse = any(scipy.sparse.issparse(each) for each in members)
+            X = scipy.sparse.vstack(members, "csr") if sparse else stacked(members)
+        column = getattr(self, "group_column", None)
+        if column is not None and groups is not None and reset:
+            raise ValueError(
+                f"group_column is {column!r}, and groups came as well (as groups= or a list of matrices): "
+                f"that column would be a feature. Leave one of the two out."
+            )
+        if column is not None and groups is None:
+            X, groups = split_column(X, column)
+        X = self._checked(X, reset=reset)
+        X = X.tocsr() if scipy.sparse.issparse(X) else X
+        if reset and groups is None:
+            groups = np.zeros(X.shape[0], int)
+        return X, groups if groups is None else self._one_each(X, groups)
+
+    def _one_each(self, X, groups):
+        """One group for every row."""
+        if np.shape(groups) != (X.shape[0],):
+            raise ValueError(
+                f"groups has shape {np.shape(groups)} for {X.shape[0]} rows: one each."
+            )
+        return np.asarray(groups)

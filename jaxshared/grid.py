@@ -1,0 +1,77 @@
+"""Grids of fits: the settings they are made of, and what every table of results answers."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+__all__ = ["Grid", "grid_settings"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Grid:
+    """Lanes: setting after setting, and within a setting restart after restart.
+
+    ``interrupted``: whether Ctrl-C ended it before its time. A subclass has ``objective`` (settings,
+    restarts) and ``lane(number)``, the Result of one lane.
+    """
+
+    models: tuple
+    settings: tuple
+    restarts: int
+    interrupted: bool = dataclasses.field(default=False, kw_only=True)
+
+    def __len__(self):
+        return len(self.settings) * self.restarts
+
+    def whole(self) -> Any:
+        """This grid, for choices: Ctrl-C ends them, for some of its fits cannot be compared with others."""
+        if self.interrupted:
+            raise KeyboardInterrupt
+        return self
+
+    def scores(self) -> np.ndarray:
+        """What lanes are compared by, in the shape of ``objective``: infinite for one that failed."""
+        return self.objective
+
+    def best_lane(self, **where: Any) -> int:
+        """The number of the lane with the lowest objective among the settings that agree with ``where``."""
+        unknown = set(where) - set(self.settings[0])
+        if unknown:
+            raise ValueError(f"{sorted(unknown)} not swept: the axes are {list(self.settings[0])}.")
+        fits = [all(s[name] == value for name, value in where.items()) for s in self.settings]
+        if not any(fits):
+            raise ValueError(f"no lane has {where}: see .settings.")
+        return int(np.nanargmin(np.where(np.array(fits)[:, None], self.scores(), np.nan)))
+
+
+def grid_settings(axes, points):
+    """The product of ``axes``, or ``points`` as they are: a list of dictionaries with the same names.
+
+    >>> grid_settings({"rank": np.arange(1, 3)}, None)
+    [{'rank': 1}, {'rank': 2}]
+    """
+    if points is not None:
+        if axes:
+            raise ValueError("pass either axes or points, not both.")
+        points = [dict(point) for point in points]
+        if not points or any(set(point) != set(points[0]) for point in points):
+            raise ValueError("points must be a non-empty list of settings with the same names.")
+        return points
+    for name, values in axes.items():
+        if not isinstance(values, Iterable) or isinstance(values, str):
+            raise ValueError(f"axis {name} is {values!r}: pass the values to try, as a list.")
+    axes = {name: [_plain(value) for value in values] for name, values in axes.items()}
+    for name, values in axes.items():
+        if not values:
+            raise ValueError(f"axis {name} has no values.")
+    return [dict(zip(axes, values)) for values in itertools.product(*axes.values())]
+
+
+def _plain(value):
+    """Ranks as Python integers, also where they came from NumPy."""
+    return int(value) if isinstance(value, np.integer) else value

@@ -1,0 +1,433 @@
+r"""The fit of sources that are larger than memory: one pass over the data per step.
+
+A step moves the bases and then the coefs. The coefs of a sample need the bases and that sample alone; the
+bases need :math:`X H` and :math:`H^\top H`, sums over the samples. So one pass updates the coefs block after
+block and adds up what the next move of the bases needs: the steps of a fit in memory, whatever the blocks.
+
+With ``forget`` the bases move after every block instead, on sums in which what is older counts less (Mairal
+et al. 2010; for INMF, Gao et al. 2021): far fewer passes, but no exact objective on the way, no proof of
+descent, and a result that depends on the order of the samples.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxshared.base import Result, Status, block_of
+from jaxshared.checkpoint import digest, kept_at
+from jaxshared.data.look import look, ready
+from jaxshared.data.names import named_sources
+from jaxshared.data.split import Placed, Split
+from jaxshared.data.stream import Stream, ahead
+from jaxshared.data.summary import Summary
+from jaxshared.factorisation import Factorisation
+from jaxshared.passes import added, move_bases, move_rows, multiply, root_of
+from jaxshared.penalties import L2, Coherence, Departure
+from jaxshared.problem import checked_hyper
+from jaxshared.solve import CHECK_EVERY
+from jaxshared.solvers import HALS, Multiplicative
+from jaxshared.terms import put_block
+
+__all__ = ["fit_stream", "is_streamed"]
+
+# In a folder of coefs while no Result points to them: which run writes there.
+UNFINISHED = "unfinished"
+
+# A block of the mini-batch mode is moved so often before the bases are.
+INNER = 5
+
+
+def is_streamed(sources):
+    """Whether a source, or one of several, is read in blocks."""
+    several = sources if isinstance(sources, (tuple, list)) else (sources,)
+    return any(isinstance(source, Stream) for source in several)
+
+
+class _Sums(NamedTuple):
+    """Per source X H; per coef H^T H and the column sums. On the host, in double precision."""
+
+    products: tuple
+    grams: tuple
+    totals: tuple
+
+
+def fit_stream(model, sources, *, key, hyper, solver, max_steps, tol, progress, checkpoint):
+    """:func:`jaxshared.fit` for streamed sources."""
+    sources = tuple(sources) if isinstance(sources, (tuple, list)) else (sources,)
+    coefs = next((s.coefs for s in sources if getattr(s, "coefs", None)), None)
+    forget = next((s.forget for s in sources if getattr(s, "forget", None) is not None), None)
+    solver = HALS() if solver is None else solver
+    _check(model, sources, solver, forget)
+    _, names = named_sources([source.names for source in sources], model.aligned)
+    if coefs is not None and not (checkpoint is not None and os.path.exists(checkpoint)):
+        _check_unused(coefs)  # before a pass over the data
+    facts = [look(source, f"sources[{i}]") for i, source in enumerate(sources)]
+    run = _Run(model, sources, facts, key, hyper, solver, coefs, forget)
+    told = [(f.features, f.samples, f.total, f.squares) for f in facts]
+    problem = ("stream", model, solver, max_steps, forget, key, told, run.hyper)
+    kept = kept_at(checkpoint, *problem)
+    found = kept.load() if kept else None
+    run.open(found is not None, digest(*problem, checkpoint and os.path.abspath(checkpoint)))
+    return run.result(max_steps, tol, progress, kept, found)._replace(names=names)
+
+
+def _check_unused(folder, run=None):
+    """Refuse a folder with the coefs of a fit, but that of ``run`` (by default any) that never ended."""
+    if not os.path.isdir(folder) or not any(map(_is_coefs, os.listdir(folder))):
+        return
+    mark = os.path.join(folder, UNFINISHED)
+    if os.path.exists(mark):
+        with open(mark, encoding="utf-8") as file:
+            if run in (None, file.read()):
+                return
+    raise ValueError(
+        f"{os.fspath(folder)} holds the coefs of another fit: name another folder in js.stream(..., coefs=), "
+        f"or remove it. (A fit that was stopped goes on from its checkpoint=.)"
+    )
+
+
+def _is_coefs(name):
+    return name.startswith("coefs-") and name.endswith(".npy")
+
+
+def _check(model, sources, solver, forget):
+    if not all(isinstance(source, Stream) for source in sources):
+        raise TypeError("some sources are streamed and some are not: pass js.stream(...) for all.")
+    if not (isinstance(model, Factorisation) and model.term_loss.least_squares):
+        raise ValueError(f"{model} cannot be streamed: only squared error has sums that suffice.")
+    if not isinstance(solver, (HALS, Multiplicative)):
+        raise ValueError(
+            f"solver is {solver}: streamed fits take js.HALS() or js.Multiplicative()."
+        )
+    if forget is not None and not 0 < forget < 1:
+        raise ValueError(
+            f"forget is {forget!r}: it is what a block leaves of the past, between 0 and 1."
+        )
+    # What is known of the coefs is their Gram matrix: enough for these, and for what bases pay alone.
+    known = (Coherence, Departure, L2)
+    tied = [
+        penalty
+        for penalty in model.all_penalties
+        if not isinstance(penalty, known) and getattr(penalty, "blocks", None) != "bases"
+    ]
+    if tied:
+        raise ValueError(
+            f"{type(model).__name__} cannot be streamed: {type(tied[0]).__name__} needs more of the coefs "
+            f"than their sums."
+        )
+
+
+class _Run:
+    """One streamed fit on its way."""
+
+    def __init__(self, model, sources, facts, key, hyper, solver, folder, forget):
+        self.model, self.sources, self.facts, self.key = model, sources, facts, key
+        self.solver, self.forget, self.folder = solver, forget, folder
+        self.dtype = np.result_type(*(f.dtype for f in facts))
+        empty = tuple(self._summary(i, np.zeros((f.features, 0))) for i, f in enumerate(facts))
+        self.hyper = checked_hyper(model, empty, hyper)
+        self.groups: dict[Any, list[int]] = {}
+        for term in model.terms(len(sources)):
+            (ref,) = term.coef.blocks
+            self.groups.setdefault(ref, []).append(term.source)
+        draw = lambda: self._drawn(next(iter(self.groups)), jnp.zeros(0, jnp.int32))
+        self.like = jax.eval_shape(draw)
+        self.coefs: list[dict[Any, np.ndarray]] = []
+
+    def open(self, again, run):
+        """Places for the coefs: those of the run that a checkpoint restores, else new ones."""
+        if self.folder is not None and not again:
+            _check_unused(self.folder, run)
+            os.makedirs(self.folder, exist_ok=True)
+            with open(os.path.join(self.folder, UNFINISHED), "w", encoding="utf-8") as file:
+                file.write(run)
+        self.coefs = [self._opened(0, again), self._opened(1, again)]
+
+    def _summary(self, i, product, total=None):
+        fact = self.facts[i]
+        total = fact.total if total is None else total
+        numbers = (jnp.asarray(each, self.dtype) for each in (product, fact.squares, total))
+        product, squares, total = numbers
+        return Summary(product, None, squares, total, fact.samples)
+
+    def _opened(self, parity, again):
+        """A place for all coefs, one array per block."""
+        out = {}
+        for number, (ref, members) in enumerate(self.groups.items()):
+            shape = (self.facts[members[0]].samples, block_of(self.like, ref).shape[1])
+            if self.folder is None:
+                out[ref] = np.zeros(shape, self.dtype)
+                continue
+            path = os.path.join(self.folder, f"coefs-{number}-{parity}.npy")
+            if again and not os.path.exists(path):
+                raise ValueError(
+                    f"{path} is gone, and the checkpoint goes on from it: remove the checkpoint to start "
+                    f"afresh."
+                )
+            mode = "r+" if again else "w+"
+            out[ref] = np.lib.format.open_memmap(path, mode, self.dtype, None if again else shape)
+            if out[ref].shape != shape:
+                raise ValueError(
+                    f"{path} has shape {out[ref].shape} but the checkpoint goes on from {shape}: remove both "
+                    f"to start afresh."
+                )
+        return out
+
+    def _drawn(self, ref, numbers):
+        """Starting factors in which the coef ``ref`` has the rows of some samples, others none."""
+        split = Split(jax.sharding.Mesh(jax.devices()[:1], ("samples",)), "samples")
+        fakes = []
+        for i, fact in enumerate(self.facts):
+            own = numbers if i in self.groups[ref] else numbers[:0]
+            nothing = jnp.zeros((), self.dtype)
+            values = Summary(
+                jnp.zeros((fact.features, 0), self.dtype), None, nothing, nothing, len(own)
+            )
+            fakes.append(Placed(values, own, fact.samples, split))
+        return self.model.init(self.key, tuple(fakes))
+
+    def _blocks(self, members):
+        """(first sample, how many, sources on the device) of every block, read ahead."""
+        begin = 0
+
+        def prepared(blocks):
+            sizes = {block.shape[0] for block in blocks}
+            if len(sizes) > 1:
+                raise ValueError(
+                    f"views came in blocks of {sizes} samples: use one block= for all."
+                )
+            pairs = zip(blocks, members)
+            return sizes.pop(), [ready(block, self.facts[i], self.dtype) for block, i in pairs]
+
+        streams = zip(*(self.sources[i].blocks() for i in members), strict=True)
+        for count, arrays in ahead(streams, prepared):
+            yield begin, count, jax.tree.map(jnp.asarray, arrays)
+            begin += count
+
+    def _pass(self, bases, move, bar, each=None):
+        """All coefs moved once by ``move(ref, begin, count, rows)``, and what they add up to."""
+        products = [np.zeros((f.features, 0)) for f in self.facts]
+        grams, totals = {}, {}
+        for ref, members in self.groups.items():
+            rank = block_of(self.like, ref).shape[1]
+            gram, sums = np.zeros((rank, rank)), np.zeros(rank)
+            for i in members:
+                products[i] = np.zeros((self.facts[i].features, rank))
+            for begin, count, arrays in self._blocks(members):
+                size = self.facts[members[0]].rows
+                rows, made, own = move(ref, begin, count, size, arrays)
+                self.coefs[1][ref][begin : begin + count] = np.asarray(rows)[:count]
+                gram += np.asarray(own[0], np.float64)
+                sums += np.asarray(own[1], np.float64)
+                for i, product in zip(members, made):
+                    products[i] += np.asarray(product, np.float64)
+                bar.update(sum(leaf.nbytes for leaf in jax.tree.leaves(arrays)))
+            grams[ref], totals[ref] = gram, sums
+        return _Sums(tuple(products), tuple(grams.values()), tuple(totals.values()))
+
+    def _begin(self, bar):
+        """The start of a fit in memory: drawn block by block, brought to scale by the sums."""
+
+        def move(ref, begin, count, size, arrays):
+            numbers = np.where(np.arange(size) < count, begin + np.arange(size), -1)
+            rows = _draw(self, ref, jnp.asarray(numbers, jnp.int32))
+            return rows, *added(arrays, rows)
+
+        sums = self._pass(None, move, bar)
+        first = next(iter(self.groups))
+        start = jax.jit(lambda: self._drawn(first, jnp.zeros(0, jnp.int32)))()
+        for ref, total in zip(self.groups, sums.totals):
+            start = put_block(start, ref, jnp.asarray(total[None], self.dtype))
+        scaled = self.model.rescale(start, self._summaries(sums))
+        by = []
+        for ref, total in zip(self.groups, sums.totals):
+            row = np.asarray(block_of(scaled, ref), np.float64)[0]
+            by.append(np.where(total > 0, row / np.where(total > 0, total, 1), 1))
+            multiply(self.coefs[1][ref], by[-1])
+        at = dict(zip(self.groups, by))
+        products = [
+            p * at[ref] for ref, m in self.groups.items() for p in [sums.products[i] for i in m]
+        ]
+        order = [i for members in self.groups.values() for i in members]
+        products = tuple(products[order.index(i)] for i in range(len(self.facts)))
+        grams = tuple(gram * np.outer(c, c) for gram, c in zip(sums.grams, by))
+        return scaled.bases, _Sums(products, grams, sums.totals)
+
+    def _summaries(self, sums):
+        return tuple(self._summary(i, product) for i, product in enumerate(sums.products))
+
+    def _at(self, bases, sums):
+        """Factors with the bases, and in place of the coefs what has their Gram matrices."""
+        params = self.like._replace(bases=tuple(bases))
+        for ref, gram in zip(self.groups, sums.grams):
+            params = put_block(params, ref, jnp.asarray(root_of(gram), self.dtype))
+        return params
+
+    def _objective(self, bases, sums):
+        params, loss = self._at(bases, sums), 0.0
+        grams = dict(zip(self.groups, sums.grams))
+        for weight, term in zip(
+            self.model.term_weights(self.hyper), self.model.terms(len(self.facts))
+        ):
+            basis = np.asarray(term.basis.of(params), np.float64)
+            (ref,) = term.coef.blocks
+            cross = np.sum(basis * sums.products[term.source])
+            gap = np.sum((basis.T @ basis) * grams[ref]) - 2 * cross
+            loss += float(weight) * (self.facts[term.source].squares + gap)
+        summaries = self._summaries(sums)
+        penalties = self.model.all_penalties
+        return loss + sum(
+            float(p.value(self.model, params, summaries, self.hyper)) for p in penalties
+        )
+
+    def _moved(self, bases, sums):
+        params = self._at(bases, sums)
+        return move_bases(self.model, self.solver, params, self._summaries(sums), self.hyper)
+
+    def _step(self, bases, sums, bar):
+        """Bases, then coefs in one pass."""
+        bases = self._moved(bases, sums)
+        self.coefs.reverse()
+
+        def move(ref, begin, count, size, arrays):
+            rows = np.zeros((size, block_of(self.like, ref).shape[1]), self.dtype)
+            rows[:count] = self.coefs[0][ref][begin : begin + count]
+            given = self._sources(ref, arrays)
+            moved = move_rows(
+                self.model,
+                self.solver,
+                ref,
+                1,
+                self._without(bases),
+                rows,
+                count,
+                given,
+                self.hyper,
+            )
+            return moved, *added(arrays, moved)
+
+        return bases, self._pass(bases, move, bar)
+
+    def _online(self, bases, sums, bar):
+        """One pass in which the bases move after every block, on sums that forget."""
+        share = [None]
+
+        def move(ref, begin, count, size, arrays):
+            members, at = self.groups[ref], list(self.groups).index(ref)
+            rows = np.zeros((size, block_of(self.like, ref).shape[1]), self.dtype)
+            rows[:count] = self.coefs[0][ref][begin : begin + count]
+            given = self._sources(ref, arrays)
+            here = self._without(share[0][0])
+            moved = move_rows(
+                self.model, self.solver, ref, INNER, here, rows, count, given, self.hyper
+            )
+            made, own = added(arrays, moved)
+            whole = self.facts[members[0]].samples / count
+            keep = self.forget
+            products, grams = list(share[0][1].products), list(share[0][1].grams)
+            for i, product in zip(members, made):
+                products[i] = keep * products[i] + (1 - keep) * whole * np.asarray(
+                    product, np.float64
+                )
+            grams[at] = keep * grams[at] + (1 - keep) * whole * np.asarray(own[0], np.float64)
+            now = _Sums(tuple(products), tuple(grams), share[0][1].totals)
+            share[0] = (self._moved(share[0][0], now), now)
+            return moved, made, own
+
+        share[0] = (bases, sums)
+        self.coefs.reverse()
+        exact = self._pass(bases, move, bar)
+        return share[0][0], share[0][1], exact
+
+    def _sources(self, ref, arrays):
+        out = [None] * len(self.facts)
+        for i, array in zip(self.groups[ref], arrays):
+            out[i] = array
+        return tuple(out)
+
+    def _without(self, bases):
+        """Factors without any coef."""
+        params = self.like._replace(bases=tuple(bases))
+        for ref in self.groups:
+            rank = block_of(self.like, ref).shape[1]
+            params = put_block(params, ref, jnp.zeros((0, rank), self.dtype))
+        return params
+
+    def result(self, max_steps, tol, progress, kept, found):
+        """All passes, from the beginning or from where a checkpoint stands."""
+        from tqdm.auto import tqdm
+
+        size = sum(fact.bytes for fact in self.facts)
+        bar = tqdm(total=(max_steps + 1) * size, unit="B", unit_scale=True, disable=not progress)
+        with bar:
+            if found is None:
+                bases, sums = self._begin(bar)
+                history, done, status = [self._objective(bases, sums)], 0, Status.MAX_STEPS
+            else:
+                bases, sums, history, done, status = self._restored(*found)
+            while done < max_steps and status is Status.MAX_STEPS:
+                if self.forget is None:
+                    bases, sums = self._step(bases, sums, bar)
+                    value = self._objective(bases, sums)
+                else:
+                    bases, sums, exact = self._online(bases, sums, bar)
+                    value = self._objective(bases, exact)
+                done += 1
+                history.append(value)
+                bar.set_postfix_str(f"objective {value:.6g}", refresh=False)
+                status = _status(history, done, tol)
+                if kept and (self.folder or kept.due() or done == max_steps):
+                    self._save(kept, bases, sums, history, done, status)
+        if self.folder is not None:
+            with contextlib.suppress(FileNotFoundError):
+                os.remove(os.path.join(self.folder, UNFINISHED))
+        params = self.like._replace(bases=tuple(bases))
+        for ref in self.groups:
+            params = put_block(params, ref, self.coefs[1][ref])
+        curve = jnp.asarray(np.array(history), self.dtype)
+        return Result(
+            params, curve[-1], curve, done, status, jnp.asarray(jnp.nan), jnp.arange(done + 1)
+        )
+
+    def _save(self, kept, bases, sums, history, done, status):
+        trees = dict(
+            bases=tuple(bases), products=sums.products, grams=sums.grams, history=np.array(history)
+        )
+        if self.folder is None:
+            trees["coefs"] = tuple(self.coefs[1].values())
+        else:
+            for array in self.coefs[1].values():
+                array.flush()
+        kept.save({"done": done, "status": int(status)}, trees)
+
+    def _restored(self, facts, arrays):
+        if facts["done"] % 2 == 1:  # the files change places with every pass
+            self.coefs.reverse()
+        if self.folder is None:
+            self.coefs[1] = dict(zip(self.groups, (np.array(each) for each in arrays["coefs"])))
+        bases = tuple(jnp.asarray(each) for each in arrays["bases"])
+        sums = _Sums(tuple(arrays["products"]), tuple(arrays["grams"]), ())
+        history = arrays["history"][0].tolist()
+        return bases, sums, history, facts["done"], Status(facts["status"])
+
+
+def _status(history, done, tol):
+    """The rule of a fit in memory: looked at every tenth step."""
+    if not np.isfinite(history[-1]):
+        return Status.NONFINITE
+    if tol is None or done % CHECK_EVERY:
+        return Status.MAX_STEPS
+    settled = abs(history[-1 - CHECK_EVERY] - history[-1]) <= tol * history[-1]
+    return Status.CONVERGED if settled else Status.MAX_STEPS
+
+
+def _draw(run, ref, numbers):
+    if ref not in run.__dict__.setdefault("_programs", {}):
+        run._programs[ref] = jax.jit(lambda numbers: block_of(run._drawn(ref, numbers), ref))
+    return run._programs[ref](numbers)

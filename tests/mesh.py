@@ -1,0 +1,159 @@
+"""Every model on a mesh of four devices: run by tests/test_mesh.py in a process of its own."""
+
+import re
+import sys
+import warnings
+
+import jax
+import numpy as np
+import pandas
+import scipy.sparse
+
+import jaxshared as js
+from jaxshared.data.split import bare
+from jaxshared.problem import Problem
+
+from .matrix import case
+from .matrix import mesh as explicit
+from .table import ROWS, make_sources
+
+STEPS = 3
+COLLECTIVE = re.compile(r"= (.*?) (?:all-\w+|collective-\w+|reduce-scatter)(?:-start)?\(")
+
+
+def largest_collective(text):
+    """The largest dimension of anything that devices exchange in a compiled program."""
+    shapes = [
+        shape for found in COLLECTIVE.findall(text) for shape in re.findall(r"\[(.*?)\]", found)
+    ]
+    return max((int(d) for shape in shapes for d in shape.split(",") if d), default=0)
+
+
+def history(model, sources, hyper, solver):
+    """Objectives from the start over some steps, the factors, and the compiled program."""
+
+    @jax.jit
+    def run(key, sources, hyper):
+        state = solver.init(model, model.init(key, sources), bare(sources), hyper)
+
+        def step(state, _):
+            state, _ = solver.step(model, state, bare(sources), hyper)
+            return state, model.objective(state.params, bare(sources), hyper)
+
+        state, rest = jax.lax.scan(step, state, length=STEPS)
+        return rest, state.params
+
+    problem = Problem.of(model, sources, hyper)
+    program = run.lower(jax.random.key(1), problem.sources, problem.hyper).compile()
+    return *program(jax.random.key(1), problem.sources, problem.hyper), program.as_text()
+
+
+def wide(row, density):
+    """Sources of the row with so many samples that no other size in the program comes near."""
+    shapes = tuple((features, 10 * samples + 1) for features, samples in row.shapes)
+    return make_sources(row._replace(shapes=shapes), density=density)
+
+
+def every_model(mesh):
+    """The same objectives as on one device, and nothing exchanged that grows with the samples."""
+    for name, row in ROWS.items():
+        hyper = {key: value for key, value in row.hyper.items() if key != "graphs"}
+        for form, density in ((np.asarray, 1.0), (scipy.sparse.csr_array, 0.4)):
+            sources = tuple(map(form, wide(row, density)))
+            one, _, _ = history(row.model, sources, hyper, js.HALS())
+            many, params, text = history(row.model, js.shard(sources, mesh), hyper, js.HALS())
+            # rounding of sums in another order
+            np.testing.assert_allclose(one, many, rtol=1e-12, err_msg=name)
+            assert largest_collective(text) <= 12, (name, form)
+            coef = params.coef if name == "RGHCTC" else params.coefs[0]
+            assert not coef.sharding.is_fully_replicated, name
+
+
+def other_losses(mesh):
+    """KL, and sources of which only some entries were seen."""
+    row = ROWS["JSNMF"]
+    sparse = tuple(map(scipy.sparse.csr_array, wide(row, 0.4)))
+    seen = tuple(map(js.observed, sparse))
+    for model, sources in ((row.model.replace(loss="kl"), sparse), (row.model, seen)):
+        one, _, _ = history(model, sources, {}, js.HALS())
+        many, _, text = history(model, js.shard(sources, mesh), {}, js.HALS())
+        np.testing.assert_allclose(one, many, rtol=1e-12)
+        assert largest_collective(text) <= 12
+
+
+def a_graph(mesh):
+    """Fifteen samples on four devices with their graph; edges lead to other devices."""
+    row = ROWS["RGHCTC"]
+    sources = make_sources(row)
+    one, _, _ = history(row.model, sources, row.hyper, js.HALS())
+    many, _, text = history(row.model, js.shard(sources, mesh), row.hyper, js.HALS())
+    np.testing.assert_allclose(one, many, rtol=1e-12)
+    assert "all-gather" in text and largest_collective(text) == 16
+
+
+def lanes(_):
+    """A sweep whose lanes are split over devices, and its samples too."""
+    row = ROWS["JSNMF"]
+    dense, other = make_sources(row, density=0.5)
+    sources = (dense, scipy.sparse.csr_array(other))
+    options = dict(key=jax.random.key(0), max_steps=20, shared=[1, 2], restarts=2, init="random")
+    one = js.sweep(row.model, sources, **options)
+    for shape, names in (((2,), ("lanes",)), ((2, 2), ("lanes", "samples"))):
+        mesh = jax.make_mesh(shape, names, devices=jax.devices()[: np.prod(shape)])
+        many = js.sweep(row.model, js.shard(sources, mesh), **options)
+        np.testing.assert_allclose(one.objective, many.objective, rtol=1e-12)
+
+
+def for_people(mesh):
+    """fit, project, factors; names; arrays that came on a mesh with explicit axes."""
+    row = ROWS["JSNMF"]
+    sources = make_sources(row)
+    options = dict(key=jax.random.key(0), max_steps=20, init="random", restarts=1)
+    one = js.fit(row.model, sources, **options)
+    placed = js.shard(sources, mesh)
+    many = js.fit(row.model, placed, **options)
+    np.testing.assert_allclose(one.history, many.history, rtol=1e-12)
+    np.testing.assert_allclose(
+        js.local_rows(many.params.coefs[0], placed[0]), one.params.coefs[0], rtol=1e-9
+    )
+    again = js.project(row.model, many.params, placed[1], 1)
+    assert js.local_rows(again, placed[1]).shape == one.params.coefs[1].shape
+    frames = tuple(
+        pandas.DataFrame(x, [f"f{i}" for i in range(len(x))]).add_prefix("1") for x in sources
+    )
+    placed = js.shard(frames, mesh)
+    named = js.fit(row.model, placed, **options)
+    assert (
+        named.names.features[0][0] == "f0" and named.names.samples[0] is None
+    )  # places are left over
+    energy = (js.factors(row.model, one, sources), js.factors(row.model, named, placed))
+    np.testing.assert_allclose(*(each.energy for each in energy), rtol=1e-9, atol=1e-12)
+    where = jax.sharding.NamedSharding(mesh, jax.P(None, "samples"))
+    given = jax.device_put(sources[0][:, :12], where)
+    assert "12@samples" in str(jax.typeof(given))
+    explicit = js.fit(js.NMF(2), given, **options)
+    with jax.set_mesh(mesh):
+        around = js.fit(js.NMF(2), given, **options)
+    np.testing.assert_array_equal(explicit.history, around.history)
+    plain = js.fit(js.NMF(2), np.asarray(given), **options)
+    np.testing.assert_allclose(explicit.history, plain.history, rtol=1e-12)
+
+
+def explicit_axes(_):
+    """Arrays on a mesh whose axes are explicit, through the pure functions."""
+    for name in ("JSNMF", "RGHCTC"):
+        explicit(case(name, sparse=False))
+
+
+if __name__ == "__main__":
+    assert jax.device_count() == 4
+    jax.config.update("jax_enable_x64", True)
+    warnings.simplefilter("error")
+    devices = jax.make_mesh((4,), ("samples",))
+    wanted = sys.argv[1:]
+    for each in (every_model, other_losses, a_graph, lanes, for_people, explicit_axes):
+        if wanted and each.__name__ not in wanted:
+            continue
+        each(devices)
+        print(each.__name__, file=sys.stderr, flush=True)
+    print("same")

@@ -1,0 +1,108 @@
+"""Derivatives by three roads: reverse mode, forward mode and central differences."""
+
+from __future__ import annotations
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import scipy.sparse
+
+import jaxshared as js
+from jaxshared.data.sparse import Sparse
+
+# A ring whose samples differ in their degrees: the largest of equal ones has no derivative.
+RING = np.roll(np.diag(np.linspace(0.5, 1.5, 12)), 1, 0)
+RING = RING + RING.T
+FEATURES, SAMPLES = ((10, 12), (10, 8)), ((10, 12), (8, 12))
+
+# Small problems whose minima are sharp: data without structure, few components.
+MODELS = {
+    "NMF": (js.NMF(2), FEATURES[:1], {}),
+    "JSNMF": (js.JSNMF(1, (1, 1)), FEATURES, {}),
+    "SharedNMF": (js.SharedNMF({(0, 1): 1, (0,): 1}), FEATURES, {}),
+    "RJSNMF": (js.RJSNMF(1, (1, 1)), FEATURES, {"coherence": 0.1}),
+    "INMF": (js.INMF(2), FEATURES, {"specificity": 1.0}),
+    "MultiNMF": (js.MultiNMF(2), SAMPLES, {"agreement": (0.3, 0.2)}),
+    "ColNMF": (js.ColNMF(2), SAMPLES, {}),
+    "ConcatNMF": (js.ConcatNMF(2), SAMPLES, {}),
+    "RGHCTC": (js.RGHCTC(2), SAMPLES, {"graphs": (RING, None), "smoothness": 0.05}),
+}
+
+
+def make(shapes, aligned, sparse=False):
+    """Sources of these shapes."""
+    rng = np.random.default_rng(0)
+    arrays = [rng.gamma(0.7, size=shape) for shape in shapes]
+    if sparse:
+        arrays = [scipy.sparse.csr_array(x * (rng.random(x.shape) < 0.7)) for x in arrays]
+    return js.as_sources(tuple(arrays), aligned=aligned)
+
+
+def moves(tree, rng):
+    """A direction for every number of a tree; both layouts of a sparse matrix move alike."""
+
+    def each(leaf):
+        if isinstance(leaf, Sparse):
+            return leaf.map(lambda x: 0.3 * x * jnp.sin(40 * x))
+        leaf = jnp.asarray(leaf)
+        return 0.1 * jnp.asarray(rng.standard_normal(leaf.shape)) * leaf
+
+    return jax.tree.map(each, tree, is_leaf=lambda leaf: isinstance(leaf, Sparse))
+
+
+def along(tree, step, change):
+    """``tree + step * change``, integers as they are."""
+
+    def each(leaf, by):
+        leaf = jnp.asarray(leaf)
+        return leaf + step * by if jnp.issubdtype(leaf.dtype, jnp.floating) else leaf
+
+    return jax.tree.map(each, tree, change)
+
+
+def slopes(function, at, change, step=1e-6):
+    """The derivative along a direction: reverse mode, forward mode, central differences."""
+    line = lambda t: function(along(at, t, change))
+    reverse = jax.jit(jax.grad(line))(0.0)
+    forward = jax.jit(jax.jacfwd(line))(0.0)
+    two = jax.jit(jax.vmap(line))(jnp.array([step, -step]))
+    return reverse, forward, (two[0] - two[1]) / (2 * step)
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def minimum(model, start, sources, hyper):
+    """To the last digit: an objective that no longer changes leaves half of them open."""
+    options = {"solver": js.HALS(), "max_steps": 10_000, "check_every": 1000, "tol": None}
+    return js.solve(model, start, sources, hyper, **options)
+
+
+def score(model, params):
+    """Free of any gauge: a weighted distance of the approximations from something else."""
+    weights = np.random.default_rng(5)
+    return sum(
+        jnp.sum(weights.random(x.shape).astype(x.dtype) * (x - 1) ** 2)
+        for x in model.reconstruct(params)
+    )
+
+
+def compare(model, sources, hyper, change, step=1e-5):
+    """Reverse and forward mode at the minimum, and differences of minima found from there."""
+    start = jax.jit(model.init)(jax.random.key(0), sources)
+    found = minimum(model, start, sources, hyper)
+    at = (sources, hyper)
+
+    @jax.jit
+    def both(params):
+        # No step is needed at a minimum: the derivative does not depend on how it was found.
+        line = lambda t: score(
+            model, js.solve(model, params, *along(at, t, change), max_steps=0).params
+        )
+        return jax.grad(line)(0.0), jax.jacfwd(line)(0.0)
+
+    two = [
+        score(model, minimum(model, found.params, *along(at, by, change)).params)
+        for by in (step, -step)
+    ]
+    return *both(found.params), (two[0] - two[1]) / (2 * step)

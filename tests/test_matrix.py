@@ -1,0 +1,47 @@
+"""Some cells of ``python -m tests.matrix``, which fills the table of docs/guides/transformations.md."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxshared as js
+
+from .matrix import CELLS, case
+from .slopes import slopes
+
+# What only a program of all rows would see is left to the command; a mesh needs a process of its own.
+QUICK = [
+    ("NMF", True, "stored values"),
+    ("NMF", True, "exported"),
+    ("NMF", True, "any number of samples"),
+    ("NMF", True, "transfer guard"),
+    ("NMF", True, "strict types"),
+    ("NMF", True, "pickled"),
+    ("RGHCTC", False, "exported"),
+    ("RGHCTC", False, "strict types"),
+    ("MultiNMF", False, "any number of samples"),
+]
+
+
+@pytest.mark.parametrize("name, sparse, title", QUICK)
+def test_a_cell_of_the_table_is_green(name, sparse, title, x64):
+    CELLS[title](case(name, sparse))
+
+
+def test_backtracked_gradient_steps_can_be_walked_back_through(x64):
+    """The halving of a step is a loop without a known end; its outcome is taken as it was found."""
+    x = jnp.asarray(np.random.default_rng(0).gamma(1.0, size=(6, 7)))
+    model = js.NMF(2, loss="kl")
+    start = model.init(jax.random.key(0), (x,))
+
+    def outcome(x):
+        options = {"solver": js.ProjectedGradient(), "max_steps": 5, "tol": None}
+        return js.solve(
+            model, start, (x,), model.hyper((start.bases[0] @ start.coefs[0].T,)), **options
+        ).objective
+
+    change = jnp.asarray(np.random.default_rng(1).standard_normal(x.shape)) * x
+    reverse, forward, _ = slopes(outcome, x, change)
+    np.testing.assert_allclose(forward, reverse, rtol=1e-9)
+    assert np.isfinite(reverse) and abs(reverse) > 1e-3
