@@ -1,7 +1,9 @@
-"""``python -m tests.hostile [calls]``: the long run of calls and files, under JAX's default compilation.
+"""``python -m tests.hostile [calls [folder]]``: the long run of calls and files.
 
-Each batch is a child process of its own, so that a crash or a hang costs one call. Prints the table of
-outcomes and every call that went wrong; ends with an error if there was any.
+Under JAX's default compilation. Each batch is a child process of its own, so that a crash or a hang costs
+one call; another child makes the rest of the batch. Prints the table of outcomes and every call that went
+wrong; ends with an error if there was any. With a folder the reports stay there, and the same command goes
+on from the batches that are whole.
 """
 
 from __future__ import annotations
@@ -15,8 +17,10 @@ import sys
 import tempfile
 import time
 
-BATCH = 1000  # calls of one process: few enough that a crash costs little, enough to share programs
-PATIENCE = 60  # seconds for one call, compilation included
+BATCH = 500  # calls of one process: few enough that a crash costs little, enough to share programs
+PATIENCE = 60  # seconds of the processor for one call, compilation included
+ASLEEP = 600  # seconds for a call that does not compute
+TICK = 0.5
 WORKERS = 2
 
 
@@ -53,49 +57,95 @@ def batch(number, size, report):
         run()
 
 
+def processor_seconds(child):
+    """What a child has computed so far; how busy or how often stopped the machine is does not count."""
+    try:
+        fields = pathlib.Path(f"/proc/{child.pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:  # not Linux: the clock must do
+        return time.monotonic()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def watch(number, size, report, environment):
-    """Run one batch, and end it where a call takes too long; returns (kind, call, words) of each."""
-    command = [sys.executable, "-m", "tests.hostile", "batch", str(number), str(size), str(report)]
-    with open(f"{report}.log", "w") as log:
-        child = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
-        hung = False
-        while child.poll() is None:
-            time.sleep(0.5)
-            beat = report.stat().st_mtime if report.exists() else time.time()
-            last = report.read_text().splitlines()[-1:] if time.time() - beat > PATIENCE else []
-            if last and last[0].startswith('["begin"'):
-                child.kill()
-                hung = True
-    lines = (
-        [json.loads(line) for line in report.read_text().splitlines()] if report.exists() else []
-    )
-    found, open_call = [], None
-    for kind, words in lines:
+    """Run one batch, and end its child where a call takes too long; returns (kind, call, words) of each."""
+    found = read(report)
+    if len(found) < size:  # a batch that was cut short is made anew
+        report.unlink(missing_ok=True)
+    attempt = 0
+    while len(found := read(report)) < size:
+        rest = size - len(found)
+        command = ["batch", str(number + 10_000 * attempt), str(rest), str(report)]
+        with open(f"{report}.log", "w") as log:
+            child = subprocess.Popen(
+                [sys.executable, "-m", "tests.hostile", *command],
+                env=environment,
+                stdout=log,
+                stderr=log,
+            )
+            hung = _wait(child, report)
+        lines = report.read_text().splitlines() if report.exists() else []
+        if lines and lines[-1].startswith('["begin"'):
+            ending = ["hang" if hung else "crash", f"exit {child.returncode}"]
+        elif child.returncode:
+            tail = pathlib.Path(f"{report}.log").read_text()[-2000:]
+            ending = ["crash", f"between calls, exit {child.returncode}: {tail}"]
+        else:
+            break
+        with open(report, "a") as file:
+            print(json.dumps(ending), file=file)
+        attempt += 1
+        if attempt > 20:
+            break
+    print(f"batch {number}: {len(found)} calls", flush=True)
+    return found
+
+
+def _wait(child, report):
+    """Until the child has ended; whether it was ended because of a call without an answer."""
+    size, awake, began = -1, 0.0, 0.0
+    while child.poll() is None:
+        time.sleep(TICK)
+        awake += TICK  # counted, not read from a clock: a stopped process group waits for nothing
+        now = report.stat().st_size if report.exists() else 0
+        if now != size:
+            size, awake, began = now, 0.0, processor_seconds(child)
+        elif awake > ASLEEP or (awake > PATIENCE and processor_seconds(child) - began > PATIENCE):
+            child.kill()
+            child.wait()
+            return True
+    return False
+
+
+def read(report):
+    """The outcomes in a report: (kind, call, words) of each call that has one."""
+    found, open_call = [], "between calls"
+    for line in report.read_text().splitlines() if report.exists() else []:
+        try:
+            kind, words = json.loads(line)
+        except ValueError:  # cut by a kill
+            break
         if kind == "begin":
             open_call = words
         else:
             found.append((kind, open_call, words))
-            open_call = None
-    if open_call is not None:
-        found.append(("hang" if hung else "crash", open_call, f"exit {child.returncode}"))
-    elif child.returncode:
-        tail = pathlib.Path(f"{report}.log").read_text()[-2000:]
-        found.append(("crash", "between calls", f"exit {child.returncode}: {tail}"))
+            open_call = "between calls"
     return found
 
 
-def main(total):
+def main(total, folder=None):
     """All batches, a few at a time, and the table."""
     from concurrent.futures import ThreadPoolExecutor
 
     began = time.time()
-    with tempfile.TemporaryDirectory(prefix="jaxshared-hostile-") as folder:
+    with tempfile.TemporaryDirectory(prefix="jaxshared-hostile-") as made:
+        folder = pathlib.Path(folder or made)
+        folder.mkdir(parents=True, exist_ok=True)
         environment = {k: v for k, v in os.environ.items() if k != "XLA_FLAGS"}
-        environment["JAX_COMPILATION_CACHE_DIR"] = folder
+        environment["JAX_COMPILATION_CACHE_DIR"] = str(folder / "programs")
         sizes = [min(BATCH, total - begin) for begin in range(0, total, BATCH)]
         with ThreadPoolExecutor(WORKERS) as pool:
             jobs = [
-                pool.submit(watch, n, size, pathlib.Path(folder, f"{n}.jsonl"), environment)
+                pool.submit(watch, n, size, folder / f"{n}.jsonl", environment)
                 for n, size in enumerate(sizes)
             ]
             found = [each for job in jobs for each in job.result()]
@@ -112,7 +162,8 @@ def table(found, seconds):
         print(f"{name:<18}" + "".join(f"{counts[name, kind]:>14}" for kind in CLASSES))
     totals = collections.Counter(kind for kind, _, _ in found)
     print(f"{'all':<18}" + "".join(f"{totals[kind]:>14}" for kind in CLASSES))
-    print(f"{len(found)} calls in {seconds:.0f} s, JAX's default compilation")
+    files = sum(call.startswith(("file(", "load(")) for _, call, _ in found)
+    print(f"{len(found)} calls, {files} of them files, JAX's default compilation; {seconds:.0f} s")
     wrong = [each for each in found if each[0] not in CLASSES[:2]]
     shown = {}
     for kind, call, words in wrong:
@@ -126,4 +177,4 @@ if __name__ == "__main__":
     if sys.argv[1:2] == ["batch"]:
         batch(int(sys.argv[2]), int(sys.argv[3]), pathlib.Path(sys.argv[4]))
     else:
-        sys.exit(1 if main(int(sys.argv[1]) if sys.argv[1:] else 20_000) else 0)
+        sys.exit(1 if main(int(sys.argv[1]) if sys.argv[1:] else 20_000, *sys.argv[2:3]) else 0)
