@@ -275,6 +275,7 @@ class Model:
 
     def split(self, params: AnyParams, sources: Sources, hyper: AnyHyper) -> tuple[Any, Any]:
         """The halves ``(pos, neg)`` of the gradient, each shaped like ``params``."""
+        check_gradient(self)
         leaves, tree = jax.tree.flatten(params)
         pairs = [self.halves(params, sources, hyper, block) for block in range(len(leaves))]
         return tuple(jax.tree.unflatten(tree, half) for half in zip(*pairs))
@@ -334,7 +335,9 @@ class Model:
 def check_gradient(model):
     """A TypeError for a model that brings its own search, and so has no gradient to work with."""
     if model.searches:
-        raise TypeError(f"{type(model).__name__} has no gradient: only js.fit can fit it.")
+        raise TypeError(
+            f"{type(model).__name__} has no gradient: js.fit and js.sweep search for its factors."
+        )
 
 
 class Solver(Protocol):

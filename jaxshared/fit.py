@@ -107,7 +107,8 @@ def fit(
     restarts = restarts if restarts is None else whole_number(restarts, "restarts")
     max_steps = whole_number(max_steps, "max_steps")
     if model.searches:  # a model that is not fitted by steps of a solver
-        check_unused(model, solver=solver, callback=callback, race=race, init=init)
+        given = dict(solver=solver, callback=callback, race=race, init=init, frozen=frozen)
+        check_unused(model, **given)
         options: dict[str, Any] = dict(
             restarts=restarts or 1, max_steps=max_steps, progress=progress
         )

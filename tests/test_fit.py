@@ -200,7 +200,8 @@ def test_the_callback_sees_the_end_and_models_name_what_they_cannot_use():
     seen = []
     result = js.fit(js.NMF(3), X, key=KEY, callback=seen.append)
     assert seen[-1].status == js.Status.CONVERGED and seen[-1].num_steps == result.num_steps
-    for unused in (dict(solver=js.HALS()), dict(init="nndsvd"), dict(callback=print)):
+    unusable = dict(solver=js.HALS(), init="nndsvd", callback=print, frozen="bases")
+    for unused in ({name: value} for name, value in unusable.items()):
         with pytest.raises(ValueError, match=f"JSBMF has no use for {next(iter(unused))}"):
             js.fit(js.JSBMF(1, (1, 1)), (X > 1, X > 2), key=KEY, **unused)
     with pytest.raises(ValueError, match="weights"):

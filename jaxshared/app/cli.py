@@ -199,13 +199,14 @@ def _names(add):
 
 def _model(add):
     names = ", ".join(MODELS)
-    add("--model", choices=("auto", *MODELS), default="auto", metavar="NAME", help=names)
+    choices = {"type": str.lower, "choices": ("auto", *MODELS)}
+    add("--model", default="auto", metavar="NAME", help=names, **choices)
     add("--rank", type=_ints, metavar="R")
     add("--shared", type=_ints, metavar="K", help="components that all sources share")
     add("--specific", type=_ints, metavar="R,R", help="components of each source alone")
     add("--sharing", metavar="SETS", help='any pattern, as in "0+1=5,0=3,1=2"')
     pair = {"type": _pair, "action": _Collect, "default": {}, "metavar": "NAME=VALUE"}
-    add("--set", dest="strengths", help="strengths of the model", **pair)
+    add("--set", dest="strengths", help="strengths and options of the model", **pair)
 
 
 def _solver(add):
@@ -256,6 +257,8 @@ def _ints(text):
 
 def _pair(text):
     name, equals, value = text.partition("=")
+    if name and value.isidentifier() and value not in ("nan", "inf", "infinity"):
+        return name, value
     try:
         numbers = [float(part) for part in value.split(",")]
     except ValueError:
@@ -278,6 +281,8 @@ def _count(text):
 
 def _axis(text):
     name, value = _pair(text)
+    if isinstance(value, str):
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=NUMBER,NUMBER")
     return name, list(value) if isinstance(value, tuple) else [value]
 
 

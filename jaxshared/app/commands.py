@@ -10,7 +10,13 @@ import numpy as np
 import scipy  # its parts are loaded when they are used
 
 from jaxshared.app import report
-from jaxshared.app.inputs import build_model, read_inputs, small_models, sweep_points
+from jaxshared.app.inputs import (
+    build_model,
+    read_inputs,
+    set_apart,
+    small_models,
+    sweep_points,
+)
 from jaxshared.app.results import (
     command_line,
     read_idf,
@@ -65,19 +71,19 @@ def demo(task: Demo) -> int:
 def fit_files(task: Fit) -> int:
     """``jaxshared fit``: factors, table, report and settings in one folder."""
     if task.distributed:
-        return fit_spread(task, lambda: _options(task))
+        return fit_spread(task, lambda: _options(task, build_model(task)))
     record, model = run_record(task), build_model(task)
     if _is_done(task, record):
         return 0
     inputs = read_inputs(task)
     _check_clusters(inputs, task)
-    inputs = _checked(model, inputs, task.strengths)
+    inputs = _checked(model, inputs, set_apart(type(model), task.strengths)[1])
     with locked(task.output):
         if _is_done(task, record):  # by another process, meanwhile
             return 0
         begin_run(task.output, record, force=task.force)
         _say(task, f"{model}: {inputs.summary()}")
-        result = fit(model, inputs.sources, **_options(task))
+        result = fit(model, inputs.sources, **_options(task, model))
         if result.status == Status.INTERRUPTED:
             raise _stopped(task, f"at step {int(result.num_steps)} of {task.max_steps}")
         with draft_folder(task.output) as draft:
@@ -129,13 +135,14 @@ def sweep_files(task: Sweep) -> int:
         return 0
     fields = {field.name for field in dataclasses.fields(model)}
     varied = {name: value for name, value in points[0].items() if name not in fields}
-    inputs = _checked(model, read_inputs(task), {**task.strengths, **varied})
+    strengths = set_apart(type(model), task.strengths)[1]
+    inputs = _checked(model, read_inputs(task), {**strengths, **varied})
     with locked(task.output):
         if _is_done(task, record):  # by another process, meanwhile
             return 0
         begin_run(task.output, record, force=task.force)
         _say(task, f"{len(points)} settings x {task.restarts or 1} restarts: {inputs.summary()}")
-        grid = sweep(model, inputs.sources, points=points, **_options(task))
+        grid = sweep(model, inputs.sources, points=points, **_options(task, model))
         rows = grid.table()
         if grid.interrupted:
             ended = sum(row["status"] != Status.INTERRUPTED.name for row in rows)
@@ -167,7 +174,8 @@ def verify_files(task: Verify) -> int:
     else:
         pairs = small_models(None if task.model == "auto" else task.model)
     for model, sources in pairs:
-        found = verify(model, sources, key=key, hyper=task.strengths or None)
+        hyper = set_apart(type(model), task.strengths)[1] or None
+        found = verify(model, sources, key=key, hyper=hyper)
         wrong += not found.ok
         print(found if task.long or not found.ok else str(found).splitlines()[0], flush=True)
     return 1 if wrong else 0
@@ -255,14 +263,14 @@ def _result(folder):
     return load(path)
 
 
-def _options(task: Fit | Sweep):
+def _options(task: Fit | Sweep, model):
     """What ``fit`` and ``sweep`` are asked with; the default solver is theirs to know."""
     path = os.path.join(task.output, CHECKPOINT)
     if os.path.exists(path):
         _say(task, "Going on from the checkpoint of a run that was stopped.")
     options = {
         "key": jax.random.key(task.seed),
-        "hyper": task.strengths,
+        "hyper": set_apart(type(model), task.strengths)[1],
         "solver": SOLVERS[task.solver](),
         "restarts": task.restarts,
         "max_steps": task.max_steps,

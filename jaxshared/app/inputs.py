@@ -11,7 +11,7 @@ import numpy as np
 import scipy  # its parts are loaded when they are used
 
 from jaxshared.app.settings import Fit, Sweep, Verify
-from jaxshared.boolean import JSBMF
+from jaxshared.boolean import JSBMF, SharedBMF
 from jaxshared.data.corpora import count_corpora, is_text_folder, read_corpora
 from jaxshared.data.files import read_lines, read_source
 from jaxshared.data.names import Names, by_place, counted
@@ -35,6 +35,7 @@ __all__ = [
     "check_same_samples",
     "is_text",
     "read_inputs",
+    "set_apart",
     "small_models",
     "sweep_points",
 ]
@@ -46,7 +47,7 @@ MODELS: dict[str, Any] = {
     cls.__name__.lower(): cls
     for cls in (
         *(NMF, JSNMF, RJSNMF, SharedNMF, INMF, MultiNMF, ColNMF, ConcatNMF, RGHCTC),
-        JSBMF,
+        *(JSBMF, SharedBMF),
     )
 }
 
@@ -91,15 +92,32 @@ def build_model(task: Task):
     """The model that the settings describe."""
     name = _model_name(task)
     cls = MODELS[name]
-    kind = ranks_asked(cls)
+    kind, fields = ranks_asked(cls), set_apart(cls, task.strengths)[0]
     if kind == "rank":
-        return cls(_one(_need(task.rank, f"--model {name} needs --rank R"), "--rank"))
+        return cls(_one(_need(task.rank, f"--model {name} needs --rank R"), "--rank"), **fields)
     if kind == "sharing":
-        text = _need(task.sharing, '--model sharednmf needs --sharing "0+1=5,0=3,1=2"')
-        return cls(_sharing(text))
+        text = _need(task.sharing, f'--model {name} needs --sharing "0+1=5,0=3,1=2"')
+        return cls(_sharing(text), **fields)
     advice = f"--model {name} needs --shared K and --specific R,R"
     specific = _specific(task, _need(task.specific, advice))
-    return cls(_one(_need(task.shared, advice), "--shared"), specific)
+    return cls(_one(_need(task.shared, advice), "--shared"), specific, **fields)
+
+
+def set_apart(cls, strengths):
+    """What ``--set`` says of the model's own fields, and what of its hyper-parameters.
+
+    >>> set_apart(JSBMF, {"method": "concat_asso", "threshold": 0.5})
+    ({'method': 'concat_asso'}, {'threshold': 0.5})
+    """
+    kinds = {f.name: f.default for f in dataclasses.fields(cls)}
+    plain = [name for name, kind in kinds.items() if isinstance(kind, str | int | None)]
+    number = lambda name, value: isinstance(kinds[name], int) and isinstance(value, float)
+    fields = {n: int(v) if number(n, v) else v for n, v in strengths.items() if n in plain}
+    others = {name: value for name, value in strengths.items() if name not in plain}
+    words = [f"{name}={value}" for name, value in others.items() if isinstance(value, str)]
+    if words and not cls.searches:  # whose weights have names
+        raise ValueError(f"--set {words[0]} is not NAME=NUMBER.")
+    return fields, others
 
 
 def _model_name(task):
@@ -152,7 +170,7 @@ def sweep_points(task: Sweep):
     """The model and the settings of a sweep: the product of all axes, or K at a fixed total."""
     axes = dict(task.vary)
     name = _model_name(task)
-    kind = ranks_asked(MODELS[name])
+    kind, fields = ranks_asked(MODELS[name]), set_apart(MODELS[name], task.strengths)[0]
     if kind == "rank":
         axes = {"rank": _need(task.rank, f"--model {name} needs --rank, as in 2:10:2"), **axes}
     elif kind == "shared":
@@ -164,14 +182,14 @@ def sweep_points(task: Sweep):
     if kind != "shared":
         if kind == "sharing":
             return build_model(task), points
-        return MODELS[name](max(axes["rank"])), points
+        return MODELS[name](max(axes["rank"]), **fields), points
     count = _num_sources(task)
     if task.total is not None:
         if max(axes["shared"]) > task.total:
             raise ValueError(f"--shared goes beyond --total {task.total}.")
         points = [{**p, "specific": (task.total - p["shared"],) * count} for p in points]
     specific = (1,) * count if task.total else _specific(task, _need(task.specific, SPECIFIC))
-    return MODELS[name](max(axes["shared"]) or 1, specific), points
+    return MODELS[name](max(axes["shared"]) or 1, specific, **fields), points
 
 
 SPECIFIC = "a sweep over --shared needs --specific R,R, or --total R to keep shared + specific"

@@ -26,6 +26,7 @@ from jaxshared.boolean.lanes import candidates_kept
 from jaxshared.boolean.pattern import as_pattern, columns_of, joint_pattern, ranks_of, sets_of
 from jaxshared.boolean.product import as_boolean, as_weights, joint_reconstruct, weighted_error
 from jaxshared.boolean.project import project, shares
+from jaxshared.problem import named_hyper
 from jaxshared.typing import AnyHyper, AnyParams, Array, Source, Sources
 
 __all__ = ["JSBMF", "BooleanModel", "Hyper", "SharedBMF"]
@@ -170,7 +171,7 @@ class BooleanModel(Model):
         sources = as_boolean(sources)
         restarts = whole_number(restarts, "restarts")
         if hyper is None or isinstance(hyper, dict):
-            hyper = self.hyper(sources, **(hyper or {}))
+            hyper = named_hyper(self, sources, hyper or {})
         key = jax.random.key(0) if key is None else key
         lanes = [
             self._solve(sources, hyper, max_steps, candidates_kept(key, number))

@@ -17,6 +17,8 @@ import scipy  # its parts are loaded when they are used
 from jaxshared.boolean.pattern import Factors, basis_of, given_sets
 from jaxshared.data.sources import as_sources
 from jaxshared.data.sparse import Sparse
+from jaxshared.data.split import Placed
+from jaxshared.data.weighted import Valued
 from jaxshared.typing import AnyParams, Array, Sources
 
 __all__ = [
@@ -56,6 +58,11 @@ def _is_boolean(source):
 
 
 def _booleans(source, name):
+    if isinstance(source, Valued | Placed):
+        what = "entry weights" if isinstance(source, Valued) else "parts on several devices"
+        raise TypeError(
+            f"{name} has {what}: Boolean factorisation takes whole 0/1 matrices, every entry alike."
+        )
     dense = source.to_scipy().toarray() if isinstance(source, Sparse) else np.asarray(source)
     ones = dense == 1
     odd = np.argwhere(~ones & (dense != 0))

@@ -25,6 +25,7 @@ from jaxshared.boolean.model import as_result
 from jaxshared.boolean.pattern import Factors, take_apart
 from jaxshared.boolean.product import as_boolean
 from jaxshared.grid import Grid, grid_settings
+from jaxshared.problem import named_hyper
 from jaxshared.typing import AnyHyper, Array, Sources
 
 __all__ = ["BooleanSweep", "sweep"]
@@ -105,7 +106,8 @@ def sweep(
     models = [model.replace(**{k: v for k, v in s.items() if k in names}) for s in settings]
     _check_alike(models)
     changes = [{k: v for k, v in s.items() if k not in names} for s in settings]
-    hypers = [each.hyper(sources, **{**(hyper or {}), **c}) for each, c in zip(models, changes)]
+    given = dict(hyper._asdict() if isinstance(hyper, tuple) else hyper or {})
+    hypers = [named_hyper(m, sources, {**given, **c}) for m, c in zip(models, changes)]
     lanes = [
         (s, restart, threshold)
         for s in range(len(settings))

@@ -28,7 +28,7 @@ from jaxshared.data.sources import host
 from jaxshared.data.text import Texts, query_vectors
 from jaxshared.project import project
 from jaxshared.typing import AnyParams, Array, ArrayLike, Source
-from jaxshared.uses.columns import check_factors, unit_bases
+from jaxshared.uses.columns import boolean_cosines, check_factors, unit_bases
 
 __all__ = [
     "Hidden",
@@ -186,6 +186,9 @@ def retrieve(
 ) -> Hits:
     """Algorithm 2: project query vectors (features, queries) on the basis of a source, and search.
 
+    A query names some features and says nothing of the others, so with Boolean factors it is not
+    projected: its coefs are its cosines with the factors.
+
     To answer more than once, give ``index = build_index(unit_bases(model, params).coefs[source])``.
 
     >>> import jaxshared as js
@@ -200,7 +203,8 @@ def retrieve(
     check_factors(params)
     params = unit_bases(model, params)
     index = build_index(params.coefs[source]) if index is None else index
-    return search(index, project(model, params, queries, index=source), top=top)
+    likened = boolean_cosines if model.searches else project
+    return search(index, likened(model, params, queries, index=source), top=top)
 
 
 def find(

@@ -377,7 +377,7 @@ def test_retrieve_says_what_does_not_fit(files, capsys):
     assert cli.main(["retrieve", "bits", "--query", "a"]) == 0  # Boolean factors as any others
 
 
-def test_a_boolean_model_is_fitted_shown_and_swept_as_any_other(files):
+def test_a_boolean_model_is_fitted_shown_asked_and_swept_as_any_other(files, capsys):
     np.save("bits.npy", np.kron(np.eye(2), np.ones((6, 5))))
     bits = ["bits.npy", "bits.npy", "--model", "jsbmf", "--specific", "1", "-q", "--shared"]
     assert cli.main(["fit", *bits, "2", "--clusters", "2", "--restarts", "2", "-o", "one"]) == 0
@@ -385,6 +385,29 @@ def test_a_boolean_model_is_fitted_shown_and_swept_as_any_other(files):
         rows = list(csv.DictReader(file))
     assert sum(float(row["energy of bits"]) for row in rows if "energy of bits" in row) >= 0
     assert "JSBMF" in (files / "one" / "report.html").read_text()
+    (files / "words.txt").write_text("\n".join("abcdefghijkl"))
+    pattern = ["--model", "SharedBMF", "--sharing", "0+1=1,1=1", "--set", "method=concat_asso"]
+    given = [
+        "--set",
+        "candidates=joint",
+        "--set",
+        "threshold=0.5",
+        "--vocabulary",
+        "words.txt",
+        "-q",
+    ]
+    assert cli.main(["fit", "bits.npy", "bits.npy", *pattern, *given, "-o", "pairs"]) == 0
+    _, model = js.load("pairs/result.npz")
+    assert (model.sharing, model.method) == ((((0, 1), 1), ((1,), 1)), "concat_asso")
+    assert model.candidates == "joint"
+    capsys.readouterr()
+    assert cli.main(["retrieve", "pairs", "--query", "a b", "--source", "1", "--top", "5"]) == 0
+    lines = capsys.readouterr().out.split("\n")[1:6]
+    assert {line.split()[1] for line in lines} == set("01234") and "1.000" in lines[0]
+    assert cli.main(["report", "pairs", "--names", "left,right"]) == 0
+    number = ["--rank", "1", "--set", "coherence=ten"]
+    assert cli.main(["fit", "bits.npy", *number, "-o", "no"]) == 2
+    assert "--set coherence=ten is not NAME=NUMBER" in capsys.readouterr().err
     assert cli.main(["sweep", *bits, "0:2", "-o", "grid"]) == 0
     with open("grid/table.csv", newline="") as file:
         table = list(csv.DictReader(file))

@@ -276,9 +276,21 @@ def test_what_needs_a_gradient_says_so(key):
     for call in (
         lambda: js.verify(model, (x, x), key=key),
         lambda: js.solve(model, params, (x, x), model.hyper((x, x))),
+        lambda: model.split(params, (x, x), model.hyper((x, x))),
     ):
         with pytest.raises(TypeError, match="JSBMF has no gradient"):
             call()
+
+
+def test_what_a_search_cannot_take_is_refused_by_name(key):
+    x, model = np.eye(3, dtype=np.float32), JSBMF(1, (1, 1))
+    with pytest.raises(TypeError, match=r"sources\[0\] has entry weights: Boolean factorisation"):
+        js.fit(model, (js.weighted(x, x + 1), x), key=key)
+    wrong = "JSBMF has no hyper-parameter 'coherence': it has weights, threshold"
+    with pytest.raises(ValueError, match=wrong):
+        js.sweep(model, (x, x), key=key, coherence=[1, 2])
+    with pytest.raises(ValueError, match=wrong):
+        js.fit(model, (x, x), key=key, hyper={"coherence": 1})
 
 
 def test_a_saved_fit_comes_back(tmp_path, key):

@@ -146,6 +146,22 @@ def test_clusters_and_search_work_on_boolean_coefs():
     assert sorted(hits.items[0].tolist()) == [5, 6, 7, 8, 9]
 
 
+def test_a_query_of_some_words_finds_the_samples_whose_factors_have_them():
+    block = np.kron(np.eye(3, dtype=bool), np.ones((4, 5), bool))
+    model = SharedBMF({(0, 2): 1, (0, 1): 1, (0, 1, 2): 1}, "shared_asso")
+    shown = [np.hstack([block[:, :5], block[:, 10:]]), np.hstack([block[:, 5:10], block[:, 10:]])]
+    params = model.fit((block, shown[1], shown[0])).params
+    vocabulary = [f"word{i}" for i in range(10, 22)]
+    asked = js.text.query_vectors(["word15", "word20 word21", "no"], vocabulary)
+    # One word of four would be covered by no factor if the other three counted as absent.
+    hits = js.retrieval.retrieve(model, params, asked.vectors, source=1, top=5)
+    assert sorted(np.asarray(hits.items[0]).tolist()) == [0, 1, 2, 3, 4]
+    assert sorted(np.asarray(hits.items[1]).tolist()) == [5, 6, 7, 8, 9]
+    assert (hits.scores[:2] > 0.99).all() and (hits.scores[2] == 0).all()
+    with pytest.raises(ValueError, match=r"queries has shape \(3, 1\): it needs \(12, queries\)"):
+        js.retrieval.retrieve(model, params, np.ones((3, 1)))
+
+
 def test_a_pattern_is_saved_and_comes_back(tmp_path, key):
     x = np.kron(np.eye(2, dtype=bool), np.ones((3, 4), bool))
     model = SharedBMF({(0, 1): 1, (0,): 1, (1,): 1}, "concat_asso", candidates="joint")
