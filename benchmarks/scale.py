@@ -1,9 +1,9 @@
-"""Beyond one device, one process and one memory: ``python -m benchmarks.scale WORKLOAD``.
+"""Over processes and devices: ``python -m benchmarks.scale WORKLOAD``.
 
 ``processes``: one and two processes of one thread each. ``namespaces``: the same two in network namespaces
 with 1 ms and 100 Mbit/s between them (needs root; only namespaces made here). ``bytes``: what a step
-exchanges, from the compiled program. ``large FILE`` and ``minibatch``: streamed fits. ``kills``: processes
-and streamed fits killed at random moments, and whether the same command ends at the same factors.
+exchanges, from the compiled program. Beside it stand ``benchmarks.scale_models`` (every model on devices and
+processes), ``benchmarks.scale_stream`` (larger than memory) and ``benchmarks.scale_kills``.
 """
 
 from __future__ import annotations
@@ -11,14 +11,11 @@ from __future__ import annotations
 import contextlib
 import os
 import pathlib
-import random
 import re
 import shutil
-import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 
 import jax
@@ -28,11 +25,8 @@ import scipy.sparse
 import jaxshared as js
 from jaxshared.solvers.hals import HALSState
 
-from . import peak_mib
-
 RANK, FEATURES, SAMPLES, STEPS = 40, 2000, 40_000, 20
 SPARSE_FEATURES, SPARSE_SAMPLES, DENSITY = 5000, 400_000, 0.001
-GROUP = "jaxshared-scale"
 
 
 def part_of(kind, number, count):
@@ -72,15 +66,17 @@ def free_port():
         return found.getsockname()[1]
 
 
-def started_processes(arguments, count, prefix=lambda number: [], address=None):
-    """Processes of this file, each on a core of its own: as many threads always, so the same rounding."""
+def started_processes(
+    arguments, count, prefix=lambda number: [], address=None, module="benchmarks.scale"
+):
+    """Processes of a module, each on a core of its own: as many threads always, so the same rounding."""
     address = address or f"127.0.0.1:{free_port()}"
     cores = os.cpu_count() or 1
     return [
         subprocess.Popen(
             [
                 *prefix(number),
-                *("taskset", "-c", str(number % cores), sys.executable, "-m", "benchmarks.scale"),
+                *("taskset", "-c", str(number % cores), sys.executable, "-m", module),
                 *(*arguments, str(number), str(count), address),
             ],
             stdout=subprocess.PIPE,
@@ -91,10 +87,10 @@ def started_processes(arguments, count, prefix=lambda number: [], address=None):
     ]
 
 
-def launched(arguments, count, prefix=lambda number: [], address=None):
+def launched(arguments, count, **options):
     """What process 0 of several printed."""
-    told = [p.communicate()[0] for p in started_processes(arguments, count, prefix, address)]
-    return told[0]
+    first, *_ = [p.communicate()[0] for p in started_processes(arguments, count, **options)]
+    return first
 
 
 def processes():
@@ -152,7 +148,7 @@ def namespaces():
     for kind, features in (("dense", FEATURES), ("sparse", SPARSE_FEATURES)):
         local = float(launched(["worker", kind], 2))
         with two_hosts() as (prefix, told):
-            far = float(launched(["worker", kind], 2, prefix, "10.199.0.1:5555"))
+            far = float(launched(["worker", kind], 2, prefix=prefix, address="10.199.0.1:5555"))
         wire = exchanged(features, RANK) * 8 / 100e6
         print(
             f"{kind}: two processes {1e3 * local:.1f} ms a step; {told}: {1e3 * far:.1f} ms; formula: "
@@ -188,211 +184,7 @@ def bytes_per_step():
             print(f"{kind} {features} x {samples}, rank {rank}: {found} bytes, formula {meant}")
 
 
-def in_memory_group(limit, command):
-    """A command in a memory cgroup of its own (version 1); page cache counts, and is given back."""
-    folder = pathlib.Path("/sys/fs/cgroup/memory", GROUP)
-    folder.mkdir(exist_ok=True)
-    (folder / "memory.limit_in_bytes").write_text(str(limit))
-    enter = f"echo $$ > {folder}/cgroup.procs && exec " + " ".join(command)
-    try:
-        return subprocess.run(["sh", "-c", enter], check=False).returncode
-    finally:
-        folder.rmdir()
-
-
-def large(path, passes="3"):
-    """A file larger than memory, streamed with 2 GB in all."""
-    code = in_memory_group(
-        2 * 2**30, [sys.executable, "-m", "benchmarks.scale", "streamed", path, passes]
-    )
-    print("ended with", code)
-
-
-def streamed(path, passes):
-    """Inside the group: time per pass, beside that of reading alone and of the products alone."""
-    passes, size = int(passes), _size(path)
-    begun = time.perf_counter()
-    for block in js.stream(path).blocks():
-        np.add.reduce(block.data if scipy.sparse.issparse(block) else block, axis=None)
-    reading = time.perf_counter() - begun
-    print(
-        f"{size / 1e9:.1f} GB: reading and adding up {reading:.1f} s, {size / reading / 1e6:.0f} MB/s",
-        flush=True,
-    )
-    marks, file = [], js.stream(path)
-
-    def blocks():
-        marks.append(time.perf_counter())
-        return file.blocks()
-
-    with tempfile.TemporaryDirectory(dir=os.path.dirname(path)) as folder:
-        source = js.stream(blocks, coefs=folder)
-        result = js.fit(js.NMF(20), source, key=jax.random.key(0), max_steps=passes, tol=None)
-        marks.append(time.perf_counter())
-        made = np.diff(marks)[2:]
-        print(
-            f"passes of {', '.join(f'{m:.1f}' for m in made)} s, {size / np.mean(made) / 1e6:.0f} MB/s, "
-            f"{np.mean(made) / reading:.2f} of reading; objective {float(result.objective):.5f}; "
-            f"largest memory {peak_mib():.0f} MiB, of it files {_file_mib():.0f} MiB",
-            flush=True,
-        )
-
-
-def _size(path):
-    files = pathlib.Path(path).glob("*.npy") if os.path.isdir(path) else [pathlib.Path(path)]
-    return sum(file.stat().st_size for file in files)
-
-
-def _file_mib():
-    text = pathlib.Path("/proc/self/status").read_text()
-    return int(re.search(r"RssFile:\s+(\d+)", text)[1]) / 1024
-
-
-def minibatch():
-    """To equal objective against scikit-learn's MiniBatchNMF, block after block."""
-    from sklearn.decomposition import MiniBatchNMF
-
-    rng = np.random.default_rng(0)
-    x = rng.gamma(1.0, size=(100_000, 20)) @ rng.gamma(1.0, size=(20, 500))
-    x = (x + 0.5 * x.mean() * rng.random(x.shape)).astype(np.float32)
-    block, norm = 2000, float(np.sum(x.astype(np.float64) ** 2))
-
-    def error(basis):
-        gram, cross = basis @ basis.T, x @ basis.T
-        coef = np.maximum(cross @ np.linalg.pinv(gram), 0)
-        for _ in range(30):
-            for r in range(len(gram)):
-                coef[:, r] = np.maximum(
-                    coef[:, r] + (cross[:, r] - coef @ gram[:, r]) / gram[r, r], 0
-                )
-        return 1 + (np.sum((coef.T @ coef) * gram) - 2 * np.sum(coef * cross)) / norm
-
-    theirs = MiniBatchNMF(20, batch_size=block, random_state=0, forget_factor=0.7)
-    begun, spent = time.perf_counter(), 0.0
-    for turn in range(3):
-        begun = time.perf_counter()
-        for at in range(0, len(x), block):
-            theirs.partial_fit(x[at : at + block])
-        spent += time.perf_counter() - begun
-        print(
-            f"MiniBatchNMF, {turn + 1} passes: {spent:.1f} s, error {error(theirs.components_):.6f}",
-            flush=True,
-        )
-    for forget in (None, 0.7, 0.9):
-        for passes in (1, 3, 10) if forget is None else (1, 3):
-            source = js.stream(x, block=block, forget=forget)
-            options = dict(key=jax.random.key(0), max_steps=passes, tol=None)
-            js.fit(js.NMF(20), source, **options)  # compiled
-            begun = time.perf_counter()
-            result = js.fit(js.NMF(20), source, **options)
-            spent = time.perf_counter() - begun
-            found = error(np.asarray(result.params.bases[0]).T)
-            print(
-                f"js.stream, forget {forget}, {passes} passes: {spent:.1f} s, error {found:.6f}",
-                flush=True,
-            )
-
-
-def fitted(kind, folder, number="0", count="1", address=None):
-    """What is killed: a fit with a checkpoint that leaves its factors behind."""
-    folder, number, count = pathlib.Path(folder), int(number), int(count)
-    if kind == "process" and count > 1:
-        js.distributed.initialize(address, count, number)
-    rng = np.random.default_rng(number)
-    options = dict(
-        key=jax.random.key(0), solver=js.HALS(), tol=None, checkpoint=folder / "checkpoint.npz"
-    )
-    if kind == "process":
-        source = js.shard(
-            rng.random((200, 3000), dtype=np.float32), jax.make_mesh((count,), ("samples",))
-        )
-        try:
-            result = js.fit(js.NMF(20), source, max_steps=3000, **options)
-        except RuntimeError as error:
-            print(error, flush=True)
-            os._exit(1)  # the runtime would wait for the one that is gone
-        js.save(folder / "result.npz", result, js.NMF(20))
-    else:
-        source = js.stream(
-            rng.random((20_000, 200), dtype=np.float32), block=1000, coefs=folder / "coefs"
-        )
-        result = js.fit(js.NMF(20), source, max_steps=60, **options)
-        js.save(
-            folder / "result.npz",
-            result._replace(params=jax.tree.map(np.asarray, result.params)),
-            js.NMF(20),
-        )
-
-
-def kills(number="20", only=None):
-    """Killed with -9 at random moments: the others end, and the same command comes to the same factors."""
-    random.seed(0)
-    for kind, count in (("process", 2), ("stream", 1)):
-        if only not in (None, kind):
-            continue
-        with tempfile.TemporaryDirectory() as top:
-            whole, broken = (pathlib.Path(top, name) for name in ("whole", "broken"))
-            for folder in (whole, broken):
-                folder.mkdir()
-            begun = time.perf_counter()
-            launched(["fitted", kind, str(whole)], count)
-            length, waits, done = time.perf_counter() - begun, [], 0
-            while done < int(number):
-                # never more than what lets a fit go on by a bit, or it would end before its kills
-                waited = _killed(kind, broken, count, random.uniform(0.3, 0.9) * length)
-                if (broken / "result.npz").exists():
-                    same = _same(whole, broken)
-                    print(f"{kind}: ended, factors {same}", flush=True)
-                    for file in sorted(broken.rglob("*"), reverse=True):
-                        file.rmdir() if file.is_dir() else file.unlink()
-                    continue
-                waits.append(waited)
-                done += 1
-            launched(["fitted", kind, str(broken)], count)
-            print(
-                f"{kind}: {done} kills, the others ended within {max(waits):.1f} s, then the same command: "
-                f"factors {_same(whole, broken)}",
-                flush=True,
-            )
-
-
-def _same(one, other):
-    first, second = (js.load(folder / "result.npz")[0] for folder in (one, other))
-    pairs = list(zip(jax.tree.leaves(first.params), jax.tree.leaves(second.params)))
-    if all(np.array_equal(a, b) for a, b in pairs):
-        return "the same bit for bit"
-    apart = max(float(np.max(np.abs(a - b)) / np.max(np.abs(a))) for a, b in pairs)
-    return f"apart by {apart:.1e}"
-
-
-def _killed(kind, folder, count, after):
-    """Start, kill one after some seconds, and wait for the others; how long these took to end."""
-    address = f"127.0.0.1:{free_port()}"
-    started = started_processes(["fitted", kind, str(folder)], count, address=address)
-    time.sleep(after)
-    victim = random.choice(started)
-    victim.send_signal(signal.SIGKILL)
-    begun = time.perf_counter()
-    for process in started:
-        process.communicate()
-    return time.perf_counter() - begun
-
-
-COMMANDS = {
-    f.__name__: f
-    for f in (
-        processes,
-        namespaces,
-        bytes_per_step,
-        large,
-        streamed,
-        minibatch,
-        kills,
-        worker,
-        fitted,
-    )
-}
-COMMANDS["bytes"] = bytes_per_step
+COMMANDS = {f.__name__: f for f in (processes, namespaces, worker)} | {"bytes": bytes_per_step}
 
 if __name__ == "__main__":
     COMMANDS[sys.argv[1]](*sys.argv[2:])

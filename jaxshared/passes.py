@@ -12,7 +12,7 @@ from jaxshared.base import block_of, references
 from jaxshared.data.look import on_device
 from jaxshared.terms import put_block
 
-__all__ = ["added", "move_bases", "move_rows", "multiply", "root_of"]
+__all__ = ["added", "move_bases", "move_rows", "root_of"]
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1, 2, 3))
@@ -51,9 +51,3 @@ def root_of(gram):
     root = (vectors * np.sqrt(np.maximum(values, 0))) @ vectors.T
     there = np.diagonal(gram) > 0
     return root * there * there[:, None]
-
-
-def multiply(array, by, step=2**16):
-    """In place, some rows at a time: the array may be a file."""
-    for begin in range(0, len(array), step):
-        array[begin : begin + step] *= by.astype(array.dtype)

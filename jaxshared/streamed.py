@@ -11,7 +11,6 @@ descent, and a result that depends on the order of the samples.
 
 from __future__ import annotations
 
-import contextlib
 import os
 from typing import Any, NamedTuple
 
@@ -27,17 +26,15 @@ from jaxshared.data.split import Placed, Split
 from jaxshared.data.stream import Stream, ahead
 from jaxshared.data.summary import Summary
 from jaxshared.factorisation import Factorisation
-from jaxshared.passes import added, move_bases, move_rows, multiply, root_of
+from jaxshared.passes import added, move_bases, move_rows, root_of
 from jaxshared.penalties import L2, Coherence, Departure
 from jaxshared.problem import checked_hyper
+from jaxshared.shelf import Shelf, check_unused
 from jaxshared.solve import CHECK_EVERY
 from jaxshared.solvers import HALS, Multiplicative
 from jaxshared.terms import put_block
 
 __all__ = ["fit_stream", "is_streamed"]
-
-# In a folder of coefs while no Result points to them: which run writes there.
-UNFINISHED = "unfinished"
 
 # A block of the mini-batch mode is moved so often before the bases are.
 INNER = 5
@@ -66,7 +63,7 @@ def fit_stream(model, sources, *, key, hyper, solver, max_steps, tol, progress, 
     _check(model, sources, solver, forget)
     _, names = named_sources([source.names for source in sources], model.aligned)
     if coefs is not None and not (checkpoint is not None and os.path.exists(checkpoint)):
-        _check_unused(coefs)  # before a pass over the data
+        check_unused(coefs)  # before a pass over the data
     facts = [look(source, f"sources[{i}]") for i, source in enumerate(sources)]
     run = _Run(model, sources, facts, key, hyper, solver, coefs, forget)
     told = [(f.features, f.samples, f.total, f.squares) for f in facts]
@@ -75,25 +72,6 @@ def fit_stream(model, sources, *, key, hyper, solver, max_steps, tol, progress, 
     found = kept.load() if kept else None
     run.open(found is not None, digest(*problem, checkpoint and os.path.abspath(checkpoint)))
     return run.result(max_steps, tol, progress, kept, found)._replace(names=names)
-
-
-def _check_unused(folder, run=None):
-    """Refuse a folder with the coefs of a fit, but that of ``run`` (by default any) that never ended."""
-    if not os.path.isdir(folder) or not any(map(_is_coefs, os.listdir(folder))):
-        return
-    mark = os.path.join(folder, UNFINISHED)
-    if os.path.exists(mark):
-        with open(mark, encoding="utf-8") as file:
-            if run in (None, file.read()):
-                return
-    raise ValueError(
-        f"{os.fspath(folder)} holds the coefs of another fit: name another folder in js.stream(..., coefs=), "
-        f"or remove it. (A fit that was stopped goes on from its checkpoint=.)"
-    )
-
-
-def _is_coefs(name):
-    return name.startswith("coefs-") and name.endswith(".npy")
 
 
 def _check(model, sources, solver, forget):
@@ -138,16 +116,22 @@ class _Run:
             self.groups.setdefault(ref, []).append(term.source)
         draw = lambda: self._drawn(next(iter(self.groups)), jnp.zeros(0, jnp.int32))
         self.like = jax.eval_shape(draw)
-        self.coefs: list[dict[Any, np.ndarray]] = []
+        self._programs: dict[Any, Any] = {}
 
     def open(self, again, run):
         """Places for the coefs: those of the run that a checkpoint restores, else new ones."""
-        if self.folder is not None and not again:
-            _check_unused(self.folder, run)
-            os.makedirs(self.folder, exist_ok=True)
-            with open(os.path.join(self.folder, UNFINISHED), "w", encoding="utf-8") as file:
-                file.write(run)
-        self.coefs = [self._opened(0, again), self._opened(1, again)]
+        shapes = {
+            ref: (self.facts[members[0]].samples, self._rank(ref))
+            for ref, members in self.groups.items()
+        }
+        self.coefs = Shelf(self.folder, shapes, self.dtype, again, run)
+
+    def _rank(self, ref):
+        return block_of(self.like, ref).shape[1]
+
+    def _size(self, ref):
+        """Places of a block: samples of the largest one."""
+        return self.facts[self.groups[ref][0]].rows
 
     def _summary(self, i, product, total=None):
         fact = self.facts[i]
@@ -155,29 +139,6 @@ class _Run:
         numbers = (jnp.asarray(each, self.dtype) for each in (product, fact.squares, total))
         product, squares, total = numbers
         return Summary(product, None, squares, total, fact.samples)
-
-    def _opened(self, parity, again):
-        """A place for all coefs, one array per block."""
-        out = {}
-        for number, (ref, members) in enumerate(self.groups.items()):
-            shape = (self.facts[members[0]].samples, block_of(self.like, ref).shape[1])
-            if self.folder is None:
-                out[ref] = np.zeros(shape, self.dtype)
-                continue
-            path = os.path.join(self.folder, f"coefs-{number}-{parity}.npy")
-            if again and not os.path.exists(path):
-                raise ValueError(
-                    f"{path} is gone, and the checkpoint goes on from it: remove the checkpoint to start "
-                    f"afresh."
-                )
-            mode = "r+" if again else "w+"
-            out[ref] = np.lib.format.open_memmap(path, mode, self.dtype, None if again else shape)
-            if out[ref].shape != shape:
-                raise ValueError(
-                    f"{path} has shape {out[ref].shape} but the checkpoint goes on from {shape}: remove both "
-                    f"to start afresh."
-                )
-        return out
 
     def _drawn(self, ref, numbers):
         """Starting factors in which the coef ``ref`` has the rows of some samples, others none."""
@@ -191,6 +152,12 @@ class _Run:
             )
             fakes.append(Placed(values, own, fact.samples, split))
         return self.model.init(self.key, tuple(fakes))
+
+    def _start(self, ref, numbers):
+        """Starting coefs of some samples."""
+        if ref not in self._programs:
+            self._programs[ref] = jax.jit(lambda n: block_of(self._drawn(ref, n), ref))
+        return self._programs[ref](numbers)
 
     def _blocks(self, members):
         """(first sample, how many, sources on the device) of every block, read ahead."""
@@ -207,22 +174,21 @@ class _Run:
 
         streams = zip(*(self.sources[i].blocks() for i in members), strict=True)
         for count, arrays in ahead(streams, prepared):
-            yield begin, count, jax.tree.map(jnp.asarray, arrays)
+            yield begin, count, jax.device_put(arrays, may_alias=True)  # nobody writes there
             begin += count
 
-    def _pass(self, bases, move, bar, each=None):
-        """All coefs moved once by ``move(ref, begin, count, rows)``, and what they add up to."""
+    def _pass(self, move, bar):
+        """All coefs moved once by ``move(ref, begin, count, arrays)``, and what they add up to."""
         products = [np.zeros((f.features, 0)) for f in self.facts]
         grams, totals = {}, {}
         for ref, members in self.groups.items():
-            rank = block_of(self.like, ref).shape[1]
+            rank = self._rank(ref)
             gram, sums = np.zeros((rank, rank)), np.zeros(rank)
             for i in members:
                 products[i] = np.zeros((self.facts[i].features, rank))
             for begin, count, arrays in self._blocks(members):
-                size = self.facts[members[0]].rows
-                rows, made, own = move(ref, begin, count, size, arrays)
-                self.coefs[1][ref][begin : begin + count] = np.asarray(rows)[:count]
+                rows, made, own = move(ref, begin, count, arrays)
+                self.coefs.write(ref, begin, np.asarray(rows)[:count])
                 gram += np.asarray(own[0], np.float64)
                 sums += np.asarray(own[1], np.float64)
                 for i, product in zip(members, made):
@@ -234,12 +200,13 @@ class _Run:
     def _begin(self, bar):
         """The start of a fit in memory: drawn block by block, brought to scale by the sums."""
 
-        def move(ref, begin, count, size, arrays):
+        def move(ref, begin, count, arrays):
+            size = self._size(ref)
             numbers = np.where(np.arange(size) < count, begin + np.arange(size), -1)
-            rows = _draw(self, ref, jnp.asarray(numbers, jnp.int32))
+            rows = self._start(ref, jnp.asarray(numbers, jnp.int32))
             return rows, *added(arrays, rows)
 
-        sums = self._pass(None, move, bar)
+        sums = self._pass(move, bar)
         first = next(iter(self.groups))
         start = jax.jit(lambda: self._drawn(first, jnp.zeros(0, jnp.int32)))()
         for ref, total in zip(self.groups, sums.totals):
@@ -249,7 +216,7 @@ class _Run:
         for ref, total in zip(self.groups, sums.totals):
             row = np.asarray(block_of(scaled, ref), np.float64)[0]
             by.append(np.where(total > 0, row / np.where(total > 0, total, 1), 1))
-            multiply(self.coefs[1][ref], by[-1])
+            self.coefs.multiply(ref, by[-1])
         at = dict(zip(self.groups, by))
         products = [
             p * at[ref] for ref, m in self.groups.items() for p in [sums.products[i] for i in m]
@@ -293,70 +260,51 @@ class _Run:
     def _step(self, bases, sums, bar):
         """Bases, then coefs in one pass."""
         bases = self._moved(bases, sums)
-        self.coefs.reverse()
+        self.coefs.turn()
 
-        def move(ref, begin, count, size, arrays):
-            rows = np.zeros((size, block_of(self.like, ref).shape[1]), self.dtype)
-            rows[:count] = self.coefs[0][ref][begin : begin + count]
-            given = self._sources(ref, arrays)
-            moved = move_rows(
-                self.model,
-                self.solver,
-                ref,
-                1,
-                self._without(bases),
-                rows,
-                count,
-                given,
-                self.hyper,
-            )
+        def move(ref, begin, count, arrays):
+            moved = self._moved_rows(ref, begin, count, arrays, bases, 1)
             return moved, *added(arrays, moved)
 
-        return bases, self._pass(bases, move, bar)
+        return bases, self._pass(move, bar)
+
+    def _moved_rows(self, ref, begin, count, arrays, bases, passes):
+        """The coefs of a block, from where the last pass left them."""
+        rows = self.coefs.read(ref, begin, count, self._size(ref))
+        sources = [None] * len(self.facts)
+        for i, array in zip(self.groups[ref], arrays):
+            sources[i] = array
+        problem = (self._without(bases), rows, count, tuple(sources), self.hyper)
+        return move_rows(self.model, self.solver, ref, passes, *problem)
 
     def _online(self, bases, sums, bar):
         """One pass in which the bases move after every block, on sums that forget."""
         share = [None]
 
-        def move(ref, begin, count, size, arrays):
+        def move(ref, begin, count, arrays):
             members, at = self.groups[ref], list(self.groups).index(ref)
-            rows = np.zeros((size, block_of(self.like, ref).shape[1]), self.dtype)
-            rows[:count] = self.coefs[0][ref][begin : begin + count]
-            given = self._sources(ref, arrays)
-            here = self._without(share[0][0])
-            moved = move_rows(
-                self.model, self.solver, ref, INNER, here, rows, count, given, self.hyper
-            )
+            moved = self._moved_rows(ref, begin, count, arrays, share[0][0], INNER)
             made, own = added(arrays, moved)
-            whole = self.facts[members[0]].samples / count
             keep = self.forget
+            new = (1 - keep) * self.facts[members[0]].samples / count  # as if all were like these
             products, grams = list(share[0][1].products), list(share[0][1].grams)
             for i, product in zip(members, made):
-                products[i] = keep * products[i] + (1 - keep) * whole * np.asarray(
-                    product, np.float64
-                )
-            grams[at] = keep * grams[at] + (1 - keep) * whole * np.asarray(own[0], np.float64)
+                products[i] = keep * products[i] + new * np.asarray(product, np.float64)
+            grams[at] = keep * grams[at] + new * np.asarray(own[0], np.float64)
             now = _Sums(tuple(products), tuple(grams), share[0][1].totals)
             share[0] = (self._moved(share[0][0], now), now)
             return moved, made, own
 
         share[0] = (bases, sums)
-        self.coefs.reverse()
-        exact = self._pass(bases, move, bar)
+        self.coefs.turn()
+        exact = self._pass(move, bar)
         return share[0][0], share[0][1], exact
-
-    def _sources(self, ref, arrays):
-        out = [None] * len(self.facts)
-        for i, array in zip(self.groups[ref], arrays):
-            out[i] = array
-        return tuple(out)
 
     def _without(self, bases):
         """Factors without any coef."""
         params = self.like._replace(bases=tuple(bases))
         for ref in self.groups:
-            rank = block_of(self.like, ref).shape[1]
-            params = put_block(params, ref, jnp.zeros((0, rank), self.dtype))
+            params = put_block(params, ref, jnp.zeros((0, self._rank(ref)), self.dtype))
         return params
 
     def result(self, max_steps, tol, progress, kept, found):
@@ -384,12 +332,9 @@ class _Run:
                 status = _status(history, done, tol)
                 if kept and (self.folder or kept.due() or done == max_steps):
                     self._save(kept, bases, sums, history, done, status)
-        if self.folder is not None:
-            with contextlib.suppress(FileNotFoundError):
-                os.remove(os.path.join(self.folder, UNFINISHED))
         params = self.like._replace(bases=tuple(bases))
-        for ref in self.groups:
-            params = put_block(params, ref, self.coefs[1][ref])
+        for ref, coef in self.coefs.end().items():
+            params = put_block(params, ref, coef)
         curve = jnp.asarray(np.array(history), self.dtype)
         return Result(
             params, curve[-1], curve, done, status, jnp.asarray(jnp.nan), jnp.arange(done + 1)
@@ -399,18 +344,13 @@ class _Run:
         trees = dict(
             bases=tuple(bases), products=sums.products, grams=sums.grams, history=np.array(history)
         )
-        if self.folder is None:
-            trees["coefs"] = tuple(self.coefs[1].values())
-        else:
-            for array in self.coefs[1].values():
-                array.flush()
+        trees["coefs"] = self.coefs.kept()
         kept.save({"done": done, "status": int(status)}, trees)
 
     def _restored(self, facts, arrays):
         if facts["done"] % 2 == 1:  # the files change places with every pass
-            self.coefs.reverse()
-        if self.folder is None:
-            self.coefs[1] = dict(zip(self.groups, (np.array(each) for each in arrays["coefs"])))
+            self.coefs.turn()
+        self.coefs.restore(arrays["coefs"])
         bases = tuple(jnp.asarray(each) for each in arrays["bases"])
         sums = _Sums(tuple(arrays["products"]), tuple(arrays["grams"]), ())
         history = arrays["history"][0].tolist()
@@ -425,9 +365,3 @@ def _status(history, done, tol):
         return Status.MAX_STEPS
     settled = abs(history[-1 - CHECK_EVERY] - history[-1]) <= tol * history[-1]
     return Status.CONVERGED if settled else Status.MAX_STEPS
-
-
-def _draw(run, ref, numbers):
-    if ref not in run.__dict__.setdefault("_programs", {}):
-        run._programs[ref] = jax.jit(lambda numbers: block_of(run._drawn(ref, numbers), ref))
-    return run._programs[ref](numbers)

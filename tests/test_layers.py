@@ -10,7 +10,7 @@ PACKAGE = pathlib.Path(__file__).resolve().parents[1] / "jaxshared"
 # From the ground up. Names of one row do not import each other, except inside of a folder.
 LAYERS = [
     ["typing", "version"],
-    ["checks", "atomic", "axes", "grid", "processes", "programs", "transforms"],
+    ["checks", "atomic", "axes", "grid", "processes", "programs", "shelf", "transforms"],
     ["block"],
     ["parts"],
     ["base"],

@@ -40,7 +40,9 @@ def look(source, name):
             raise ValueError(
                 f"{name}: a block of shape {block.shape} came, after {features} features."
             )
-        if not np.all(np.isfinite(values)) or (values < 0).any():
+        added = float(values.sum(dtype=np.float64))
+        # the least of values with a NaN is NaN
+        if not (np.isfinite(added) and values.min(initial=0) >= 0):
             raise ValueError(
                 f"{name} has entries that are negative or not finite, in samples {samples} to "
                 f"{samples + block.shape[0]}."
@@ -48,7 +50,7 @@ def look(source, name):
         kind = np.float64 if values.dtype == np.float64 else np.float32
         flat = values.ravel().astype(kind, copy=False)
         features, samples = block.shape[1], samples + block.shape[0]
-        total += float(flat.sum(dtype=np.float64))
+        total += added
         parts = (flat[at : at + 2**20] for at in range(0, flat.size, 2**20))
         squares += sum(float(np.dot(part, part)) for part in parts)
         largest, size = max(largest, block.shape[0]), size + values.nbytes

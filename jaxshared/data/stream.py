@@ -25,6 +25,8 @@ __all__ = ["Stream", "ahead", "stream"]
 
 # Blocks of about so many bytes: large enough for the disk, small beside any memory.
 BLOCK_BYTES = 2**26
+# Arrays that begin at multiples of so many bytes are not copied on their way to a CPU device.
+ALIGNED = 64
 
 
 REORDER = "write the files, or pass the DataFrames, in one order"
@@ -107,7 +109,7 @@ def _of_path(path, block):
         return _sliced(_Compressed.at(path), block)
     kind = os.path.splitext(path)[1]
     if kind == ".npy":
-        return _sliced(np.load(path, mmap_mode="r"), block)
+        return _sliced(_Rows.of(path), block)
     if kind == ".zarr":
         return _sliced(needed("zarr", "zarr", "anndata").open(path, mode="r"), block)
     if kind == ".h5ad":
@@ -159,31 +161,71 @@ def _parquet(path, names, block):
 
 
 @dataclasses.dataclass(frozen=True)
-class _Compressed:
-    """Compressed rows on disk, memory-mapped."""
+class _Rows:
+    """Rows of a .npy, or entries of one with a single axis, read when they are asked for.
 
-    data: np.ndarray
-    indices: np.ndarray
-    indptr: np.ndarray
+    Not mapped: what is read in one go comes as fast as the disk gives it, and takes the memory and the
+    address space of a block.
+    """
+
+    path: str
+    shape: tuple
+    dtype: np.dtype
+    offset: int
+
+    @classmethod
+    def of(cls, path):
+        """Of a file; one that is written column after column is mapped after all."""
+        found = np.load(path, mmap_mode="r")
+        if not found.flags.c_contiguous or found.ndim not in (1, 2):
+            return found
+        return cls(os.fspath(path), found.shape, found.dtype, found.offset)
+
+    def __len__(self):
+        return self.shape[0]
+
+    def __getitem__(self, rows):
+        row = int(np.prod(self.shape[1:])) * self.dtype.itemsize
+        size = (rows.stop - rows.start) * row
+        room = np.empty(size + ALIGNED, np.uint8)
+        first = -room.ctypes.data % ALIGNED  # where a device can use it as it is
+        found = room[first : first + size]
+        with open(self.path, "rb", buffering=0) as file:
+            file.seek(self.offset + rows.start * row)
+            left = memoryview(found)
+            while left:
+                count = file.readinto(left)
+                if not count:
+                    raise ValueError(f"{self.path} ends before its {self.shape[0]} rows do.")
+                left = left[count:]
+        return found.view(self.dtype).reshape(-1, *self.shape[1:])
+
+
+@dataclasses.dataclass(frozen=True)
+class _Compressed:
+    """Compressed rows on disk."""
+
+    data: Any
+    indices: Any
+    indptr: Any
     shape: tuple
 
     @classmethod
     def at(cls, folder):
-        load = lambda name: np.load(os.path.join(folder, f"{name}.npy"), mmap_mode="r")
-        data, indices, indptr = load("data"), load("indices"), load("indptr")
-        if os.path.exists(os.path.join(folder, "shape.npy")):
-            shape = tuple(int(size) for size in load("shape"))
+        file = lambda name: os.path.join(folder, f"{name}.npy")
+        data, indices, indptr = (_Rows.of(file(name)) for name in ("data", "indices", "indptr"))
+        if os.path.exists(file("shape")):
+            shape = tuple(int(size) for size in np.load(file("shape")))
         else:
-            shape = (len(indptr) - 1, int(indices.max(initial=-1)) + 1)
+            largest = np.load(file("indices"), mmap_mode="r").max(initial=-1)
+            shape = (len(indptr) - 1, int(largest) + 1)
         return cls(data, indices, indptr, shape)
 
     def __getitem__(self, rows):
-        begin, end = int(self.indptr[rows.start]), int(self.indptr[rows.stop])
-        parts = (self.data[begin:end], self.indices[begin:end])
-        indptr = np.asarray(self.indptr[rows.start : rows.stop + 1]) - begin
-        return scipy.sparse.csr_array(
-            (*map(np.array, parts), indptr), shape=(len(indptr) - 1, self.shape[1])
-        )
+        indptr = self.indptr[slice(rows.start, rows.stop + 1)]
+        stored = slice(int(indptr[0]), int(indptr[-1]))
+        parts = (self.data[stored], self.indices[stored], indptr - stored.start)
+        return scipy.sparse.csr_array(parts, shape=(len(indptr) - 1, self.shape[1]))
 
 
 def _sliced(matrix, block):

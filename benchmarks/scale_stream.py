@@ -1,0 +1,165 @@
+"""Larger than memory: ``python -m benchmarks.scale_stream large FILE [PASSES]``, ``minibatch``.
+
+``large``: a file of ``benchmarks.scale_files`` fitted in a process whose address space is limited to 2 GB
+(RLIMIT_AS), with its coefs on disk: time per pass, beside that of reading alone and of the products alone.
+``minibatch``: to equal error against scikit-learn's MiniBatchNMF, block after block.
+"""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+
+import jax
+import numpy as np
+
+import jaxshared as js
+from jaxshared.data.look import look, on_device, ready
+
+from . import best_of, peak_mib
+
+LIMIT, RANK = 2 * 2**30, 20
+
+
+def large(path, passes="3"):
+    """``streamed`` in a process that cannot have more than 2 GB."""
+    command = [sys.executable, "-m", "benchmarks.scale_stream", "streamed", path, passes]
+    limit = lambda: resource.setrlimit(resource.RLIMIT_AS, (LIMIT, LIMIT))
+    # a thread's arena reserves 64 MB of addresses whether it uses them or not
+    environment = {**os.environ, "MALLOC_ARENA_MAX": "2"}
+    print("ended with", subprocess.run(command, preexec_fn=limit, env=environment).returncode)
+
+
+def _files(path):
+    return list(pathlib.Path(path).glob("*.npy")) if os.path.isdir(path) else [pathlib.Path(path)]
+
+
+def _forget(path):
+    """Nothing of the file stays in the memory of the operating system."""
+    for name in _files(path):
+        with open(name, "rb") as file:
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def streamed(path, passes):
+    """Inside the limit. Every pass begins without anything of the file in memory."""
+    passes, size = int(passes), sum(file.stat().st_size for file in _files(path))
+    file = js.stream(path)
+    _forget(path)
+    begun = time.perf_counter()
+    count = sum(1 for _ in file.blocks())
+    reading = time.perf_counter() - begun
+    print(
+        f"{size / 1e9:.1f} GB in {count} blocks: reading alone {reading:.1f} s, "
+        f"{size / reading / 1e6:.0f} MB/s",
+        flush=True,
+    )
+    products = count * _products(next(file.blocks()))
+    print(f"the two products of a step alone, rank {RANK}: {products:.1f} s a pass", flush=True)
+    marks = []
+
+    def blocks():
+        _forget(path)
+        marks.append(time.perf_counter())
+        return file.blocks()
+
+    with tempfile.TemporaryDirectory(dir=pathlib.Path(path).parent) as folder:
+        source = js.stream(blocks, coefs=folder)
+        result = js.fit(js.NMF(RANK), source, key=jax.random.key(0), max_steps=passes, tol=None)
+        marks.append(time.perf_counter())
+        before, made = np.diff(marks)[:2], np.diff(marks)[2:]
+        print(
+            f"look {before[0]:.1f} s, start {before[1]:.1f} s, passes of "
+            f"{', '.join(f'{m:.1f}' for m in made)} s, {size / np.mean(made) / 1e6:.0f} MB/s: "
+            f"{np.mean(made) / max(reading, products):.2f} of the slower of the two; objective "
+            f"{', '.join(f'{float(v):.5f}' for v in result.history)}; largest memory {peak_mib():.0f} MiB, "
+            f"largest address space {_peak_address():.0f} of {LIMIT / 2**20:.0f} MiB",
+            flush=True,
+        )
+
+
+def _products(block):
+    """Seconds of X H and X^T B of one block that is on the device."""
+    facts = look(js.stream(lambda: iter([block])), "block")
+    array = jax.device_put(ready(block, facts, np.float32))
+    rng = np.random.default_rng(0)
+    basis, coef = (rng.random((n, RANK), dtype=np.float32) for n in block.shape[::-1])
+
+    @jax.jit
+    def both(array, basis, coef):
+        source = on_device(array)
+        return source @ coef, source.T @ basis
+
+    jax.block_until_ready(both(array, basis, coef))
+    return best_of(lambda: both(array, basis, coef), 5)
+
+
+def _peak_address():
+    text = pathlib.Path("/proc/self/status").read_text()
+    return int(text.split("VmPeak:")[1].split()[0]) / 1024
+
+
+def minibatch(passes="10"):
+    """Each gets so many passes; then, for every error that MiniBatchNMF has reached, our first below it."""
+    from sklearn.decomposition import MiniBatchNMF
+
+    rng, passes, block = np.random.default_rng(0), int(passes), 2000
+    x = rng.gamma(1.0, size=(100_000, 20)) @ rng.gamma(1.0, size=(20, 500))
+    x = (x + 0.5 * x.mean() * rng.random(x.shape)).astype(np.float32)
+    theirs = MiniBatchNMF(RANK, batch_size=block, random_state=0, forget_factor=0.7)
+    spent, curve = 0.0, []
+    for _ in range(passes):
+        begun = time.perf_counter()
+        for at in range(0, len(x), block):
+            theirs.partial_fit(x[at : at + block])
+        spent += time.perf_counter() - begun
+        curve.append((spent, _error(x, theirs.components_)))
+    _told("MiniBatchNMF.partial_fit", curve)
+    for forget in (None, 0.7, 0.9):
+        own = []
+        for count in range(1, passes + 1):
+            source = js.stream(x, block=block, forget=forget)
+            options = dict(key=jax.random.key(0), max_steps=count, tol=None)
+            if count == 1:
+                js.fit(js.NMF(RANK), source, **options)  # compiled
+            begun = time.perf_counter()
+            result = js.fit(js.NMF(RANK), source, **options)
+            spent = time.perf_counter() - begun
+            own.append((spent, _error(x, np.asarray(result.params.bases[0]).T)))
+        _told(f"js.stream, forget {forget}", own)
+        for at in (0, passes // 2, passes - 1):
+            seconds, aim = curve[at]
+            first = next((spent for spent, error in own if error <= aim), None)
+            found = (
+                "not reached"
+                if first is None
+                else f"{first:.2f} s, {seconds / first:.1f} times as fast"
+            )
+            print(f"  to {aim:.6f}: MiniBatchNMF {seconds:.2f} s, here {found}", flush=True)
+
+
+def _told(name, curve):
+    shown = ", ".join(f"{spent:.2f} s {error:.6f}" for spent, error in curve)
+    print(f"{name}, after each pass: {shown}", flush=True)
+
+
+def _error(x, basis):
+    """The error of bases with the best coefs, nearly: 30 rounds of coordinate descent; a share of |X|^2."""
+    gram, cross = basis @ basis.T, x @ basis.T
+    coef = np.maximum(cross @ np.linalg.pinv(gram), 0)
+    for _ in range(30):
+        for r in range(len(gram)):
+            coef[:, r] = np.maximum(coef[:, r] + (cross[:, r] - coef @ gram[:, r]) / gram[r, r], 0)
+    gap = np.sum((coef.T @ coef) * gram, dtype=np.float64) - 2 * np.sum(
+        coef * cross, dtype=np.float64
+    )
+    return 1 + gap / np.sum(x.astype(np.float64) ** 2)
+
+
+if __name__ == "__main__":
+    {"large": large, "streamed": streamed, "minibatch": minibatch}[sys.argv[1]](*sys.argv[2:])
