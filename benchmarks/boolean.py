@@ -1,6 +1,7 @@
 """The Boolean family: Asso against NumPy and PyBMF, flips, a sweep against its loop, projection, miner.
 
-``python -m benchmarks.boolean``. PyBMF is compared where the environment variable JAXSHARED_PYBMF
+``python -m benchmarks.boolean``, or ``python -m benchmarks.boolean asso`` for the first alone. PyBMF is
+compared where the environment variable JAXSHARED_PYBMF
 names a Python that can import it (it lives in an environment of its own), pyfim where it is
 installed; both are left out with a word elsewhere.
 """
@@ -11,6 +12,7 @@ import json
 import os
 import pathlib
 import subprocess
+import sys
 import tempfile
 import time
 
@@ -23,7 +25,14 @@ from jaxshared.base import Params
 
 LARGE, SMALL = (2345, 2364), (800, 200)
 # Sizes of Asso, with ranks: "ahead of NumPy at every size".
-SIZES = (((100, 50), 8), ((150, 310), 30), ((300, 300), 16), (SMALL, 36), ((200, 800), 36))
+SIZES = (
+    ((100, 50), 8),
+    ((100, 100), 10),
+    ((150, 310), 30),
+    ((300, 300), 16),
+    (SMALL, 36),
+    ((200, 800), 36),
+)
 
 PYBMF = """
 import json, sys, time
@@ -92,7 +101,7 @@ def asso_rows(shape, rank, density):
     first = time.perf_counter() - begun
     peers = {"NumPy, touched columns": False, "NumPy, touched cells": True}
     runs = [run, *(lambda c=cells: numpy_asso(x, rank, 0.5, c) for cells in peers.values())]
-    seconds, *others = best_in_turn(runs, 4 if shape == LARGE else 40)
+    seconds, *others = best_in_turn(runs, 5 if shape == LARGE else 60)
     for (name, cells), theirs in zip(peers.items(), others):
         same = all((a == b).all() for a, b in zip(ours, numpy_asso(x, rank, 0.5, cells)))
         yield Row(
@@ -108,17 +117,13 @@ def asso_rows(shape, rank, density):
 
 
 def best_in_turn(runs, repeats):
-    """The shortest of several rounds of each, in turn, in seconds of the processor.
-
-    Differences of a few per cent drown in what else a machine does, but hardly so in these. Run with
-    OPENBLAS_NUM_THREADS=1: threads that wait for each other use the processor too.
-    """
+    """The shortest of several rounds of each, in turn, because other work on a machine comes and goes."""
     rounds = []
     for _ in range(repeats):
-        begun = [time.process_time()]
+        begun = [time.perf_counter()]
         for run in runs:
             run()
-            begun.append(time.process_time())
+            begun.append(time.perf_counter())
         rounds.append(np.diff(begun))
     return np.min(rounds, axis=0).tolist()
 
@@ -213,12 +218,17 @@ def _timed(workload, ours, run):
     )
 
 
-def rows():
-    """All rows, in this process."""
+def all_asso_rows():
+    """Asso at every size."""
     for shape, rank in SIZES:
         yield from asso_rows(shape, rank, 0.05)
     for density in (0.02, 0.05):
         yield from asso_rows(LARGE, 32, density)
+
+
+def rows():
+    """All rows, in this process."""
+    yield from all_asso_rows()
     yield pybmf_row()
     yield from flip_rows()
     yield from sweep_rows()
@@ -227,4 +237,4 @@ def rows():
 
 
 if __name__ == "__main__":
-    show(rows())
+    show(all_asso_rows() if sys.argv[1:] == ["asso"] else rows())
