@@ -3,7 +3,8 @@
 ``python -m benchmarks.views``. The second part is Figure 3 of Liu et al. (2013) as a table: seconds
 for 100 sweeps, which must grow in proportion; the note has seconds per sample, view and component.
 Co-regularised clustering stands beside it as far as its samples x samples matrices fit.
-``python -m benchmarks.views counts``: the operations of its Table 1 beside those of compiled steps.
+``python -m benchmarks.views growth`` is that part alone, ``counts`` the operations of its Table 1
+beside those of compiled steps.
 """
 
 from __future__ import annotations
@@ -103,32 +104,37 @@ def printed_counts(features, samples, rank):
     return nmf, basis + gauge + coef
 
 
+def operations(model, source):
+    """What the compiler counts in one multiplicative step."""
+    solver, hyper = js.Multiplicative(), model.hyper((source,))
+    start = solver.init(model, model.init(jax.random.key(0), (source,)), (source,), hyper)
+    step = jax.jit(lambda state: solver.step(model, state, (source,), hyper)[0])
+    return step.lower(start).compile().cost_analysis()["flops"]
+
+
 def counts(features=240, samples=2000):
     """One step's operations by Table 1 and by the compiler's own count, at several ranks."""
     source = np.random.default_rng(0).random((features, samples)).astype(np.float32)
-    solver = js.Multiplicative()
-
-    def operations(model):
-        hyper, start = model.hyper((source,)), model.init(jax.random.key(0), (source,))
-        step = jax.jit(lambda state: solver.step(model, state, (source,), hyper)[0])
-        program = step.lower(solver.init(model, start, (source,), hyper)).compile()
-        return program.cost_analysis()["flops"]
-
     for rank in RANKS:
         printed = printed_counts(features, samples, rank)
         for model, theirs in zip((js.NMF(rank), MultiNMF(rank)), printed):
-            ours = operations(model)
+            ours = operations(model, source)
             print(
                 f"{type(model).__name__:9} {features} x {samples}, rank {rank:2}: Table 1 "
                 f"{theirs / 1e6:6.2f}, compiled {ours / 1e6:6.2f} million ({ours / theirs:.3f})"
             )
 
 
+def growth():
+    """Figure 3: against samples, beside co-regularised clustering."""
+    for samples in SAMPLES:
+        yield cost(samples=samples, peer=samples <= DENSE)
+
+
 def rows():
     """All rows, as they are measured."""
     yield from seeds()
-    for samples in SAMPLES:
-        yield cost(samples=samples, peer=samples <= DENSE)
+    yield from growth()
     for views in VIEWS[1:]:
         yield cost(samples=100_000, views=views)
     for rank in RANKS[1:]:
@@ -136,4 +142,7 @@ def rows():
 
 
 if __name__ == "__main__":
-    counts() if sys.argv[1:] == ["counts"] else show(rows())
+    if sys.argv[1:] == ["counts"]:
+        counts()
+    else:
+        show(growth() if sys.argv[1:] == ["growth"] else rows())

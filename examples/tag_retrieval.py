@@ -77,9 +77,8 @@ def scores_by_sharing(args, seed, sharing):
     """MAP and precision at recall 0.1 for every K, and the same for chance and tag matching."""
     hidden, sources, vectors = task(args, seed)
     points = [{"shared": k, "specific": (args.rank - k, args.rank - k)} for k in sharing]
-    grid = js.sweep(
-        js.JSNMF(1, (1, 1)), sources, key=jax.random.key(seed), points=points, max_steps=args.steps
-    )
+    options = {"key": jax.random.key(seed), "max_steps": args.steps, "init": args.init}
+    grid = js.sweep(js.JSNMF(1, (1, 1)), sources, points=points, **options)
     found = [
         by_model(hidden, model, grid.lane(lane).params, vectors)
         for lane, model in enumerate(grid.models)
@@ -98,7 +97,7 @@ def compare(args):
         runs["tag matching"].append(by_tags(hidden, vectors))
         for name, model in models.items():
             own = sources[:1] if name == "NMF" else sources
-            options = {"key": jax.random.key(seed), "max_steps": args.steps}
+            options = {"key": jax.random.key(seed), "max_steps": args.steps, "init": args.init}
             options["hyper"] = {"coherence": args.strength} if name == "RJSNMF" else None
             params = js.fit(model, own, **options).params
             runs[name].append(by_model(hidden, model, params, vectors))
@@ -210,5 +209,8 @@ if __name__ == "__main__":
     parser.add_argument("--plot")
     parser.add_argument("--compare", type=int, help="K of the four methods' curves")
     parser.add_argument("--strength", type=float, default=100.0, help="of RJSNMF")
+    parser.add_argument(
+        "--init", help="start of every fit: random, allotted (default: the model's)"
+    )
     parser.add_argument("--rules", action="store_true", help="K by the papers' rules")
     main(parser.parse_args())

@@ -10,6 +10,7 @@ import pytest
 import scipy.sparse as sp
 
 import jaxshared as js
+from benchmarks.views import operations, printed_counts
 from jaxshared.models.multinmf import MultiNMF
 from jaxshared.penalties.agreement import scaled_coef
 
@@ -394,3 +395,9 @@ def test_no_view_rules_the_consensus_by_its_few_features(views):
     assert float(hyper.weights[2]) < 1 == float(hyper.weights[0])
     given = MODEL.hyper((x, y, few), agreement=0.01)
     np.testing.assert_allclose(given.weights, 1)
+
+
+def test_a_step_makes_the_operations_that_table_1_counts():
+    source = np.random.default_rng(0).random((120, 1000)).astype(np.float32)
+    for model, printed in zip((js.NMF(8), js.MultiNMF(8)), printed_counts(120, 1000, 8)):
+        assert abs(operations(model, source) / printed - 1) < 0.03
