@@ -43,7 +43,7 @@ def stepped(model, sources, key, solver, steps, **changes):
     hyper = model.hyper(sources, **changes)
     start = model.init(key, sources)
     found = js.solve(
-        model, start, sources, hyper, solver=solver, max_steps=steps, tol=0.0, check_every=1
+        model, start, sources, hyper, solver=solver, max_steps=steps, tol=None, check_every=1
     )
     return np.asarray(found.history)[1:]
 
