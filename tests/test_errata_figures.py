@@ -190,6 +190,17 @@ def test_jsnmf_11_one_precision_printed_twice():
     assert gains.tolist() == [8, 12] and gains.mean() == 10  # "an average of over 10 %"
 
 
+def test_rjsnmf_15_fifty_steps_are_not_the_end_on_dense_data():
+    sources = js.as_sources(js.datasets.digits(limit=300).sources)
+    model = js.RJSNMF(9, (7, 7))
+    start, hyper = model.init(jax.random.key(0), sources), model.hyper(sources)
+    options = dict(solver=js.Multiplicative(), max_steps=500, tol=None, check_every=50)
+    values = js.solve(model, start, sources, hyper, **options).history
+    begun, fifty, end = (float(values[at]) for at in (0, 1, -1))
+    assert fifty > 1.3 * end  # far from the end ...
+    assert begun - fifty > 0.95 * (begun - end)  # ... and yet it looks so on a plot of all steps
+
+
 def test_multinmf_margins_of_table_3():
     ours = np.array(printed.VIEWS["MultiNMF"])
     others = np.array([row for name, row in printed.VIEWS.items() if name != "MultiNMF"])
