@@ -68,6 +68,8 @@ class Params(NamedTuple):
 
     bases: tuple
     coefs: tuple
+    #: What the coefs of several views agree on: a factor of MultiNMF alone.
+    consensus = None
 
 
 class Result(NamedTuple):
@@ -201,8 +203,9 @@ class Model:
         return len(params.coefs)
 
     def parts(self, params: AnyParams) -> tuple[Any, ...]:
-        """Per basis: the sources that use it, its columns, and their coefs by source."""
-        pairs = enumerate(zip(params.bases, params.coefs))
+        """Per basis: the sources that use it, its columns, and their coefs by source; () without bases."""
+        there = ("bases", 0) in references(params)
+        pairs = enumerate(zip(params.bases, params.coefs)) if there else ()
         return tuple(((i,), basis, {i: coef}) for i, (basis, coef) in pairs)
 
     def normalise(self, params: AnyParams, hyper: AnyHyper | None = None) -> AnyParams:

@@ -17,10 +17,9 @@ from jaxshared import gauge
 from jaxshared.base import Constraint, Model, Move, Params, Quadratic, block_of, references
 from jaxshared.block import joined
 from jaxshared.checks import per_source
-from jaxshared.data.crossed import Product
 from jaxshared.data.products import sum_ratio
 from jaxshared.losses import Loss, as_loss
-from jaxshared.penalties import Inserted, Penalty
+from jaxshared.penalties import Penalty, as_felt
 from jaxshared.terms import Projection, Term, View, hyper_type, own, put_block
 from jaxshared.typing import AnyHyper, AnyParams, Array, Ref, Source, Sources
 
@@ -314,52 +313,17 @@ class Factorisation(Model):
         self, params: AnyParams, source: Source, index: int, hyper: AnyHyper | None = None
     ) -> Any:
         """New samples of one source: its whole basis, the loss, and the penalties that coefs feel."""
-        basis, ref = self.basis_of(params, index), self.coef_place(params, index)
-        felt = [p for p in self.all_penalties if p.touches(self, params, ref)]
-        own = {"weights": self.source_weights((source,), None)}
-        if felt:
-            fitted, felt = self._fitted_hyper(params, source, index, hyper, felt)
-        if felt:
-            own = {"weights": (self.term_weights(fitted)[index],), "held": params, "fitted": fitted}
-        inserted = tuple(Inserted(penalty, self, index) for penalty in felt)
+        basis = self.basis_of(params, index)
+        inserted, own = as_felt(self, params, source, index, hyper)
         alone = Single(basis.shape[1], loss=self.loss, penalties=inserted)
         coef = jnp.zeros((source.shape[1], basis.shape[1]), basis.dtype)
         start = Params((basis,), (coef,))
-        if (
-            alone.moves(start, (source,))[1] is Move.HALVES
-        ):  # multiplicative moves need somewhere to go
+        # Multiplicative moves need somewhere to go.
+        if alone.moves(start, (source,))[1] is Move.HALVES:
             there = jnp.any(basis > 0, axis=0).astype(basis.dtype)
             start = start._replace(coefs=(coef + there * sum_ratio(source, basis, coef + 1),))
         coupled = any(graph is not None for graph in getattr(own.get("fitted"), "graphs", ()))
         return Projection(alone, start, hyper_type(tuple(own))(**own), coupled)
-
-    def _fitted_hyper(self, params, source, index, hyper, penalties):
-        """The hyper-parameters of the fit as new samples feel them, and which penalties they feel.
-
-        What is not given follows from the fit: from its approximations in place of its sources.
-        """
-        given = hyper if isinstance(hyper, dict) else {} if hyper is None else hyper._asdict()
-        felt, coef = [], block_of(params, self.coef_place(params, index))
-        if hyper is None or isinstance(hyper, dict):
-            rest = {name: value for name, value in given.items() if name != "graphs"}
-            hyper = self.hyper(self._approximations(params), **rest)
-        for penalty in penalties:
-            fitted = source.shape[1] if coef is None else coef.shape[0]
-            changed = penalty.for_samples(hyper, given, source, index, fitted)
-            if changed is not None:
-                hyper, felt = changed, [*felt, penalty]
-        return hyper, felt
-
-    def _approximations(self, params):
-        """What the fit made of its sources, as sources."""
-        terms = self.terms(self.count_sources(params))
-        pairs = [(t.basis.of(params), block_of(params, t.coef.blocks[0])) for t in terms]
-        if not self.term_loss.least_squares or any(coef is None for _, coef in pairs):
-            raise ValueError(
-                "penalties on coefs have strengths that the factors alone do not tell: pass the hyper of the "
-                "fit, hyper=model.hyper(sources)."
-            )
-        return tuple(Product.of_factors(basis, coef) for basis, coef in pairs)
 
     def constraints(self, params: AnyParams) -> AnyParams:
         """Non-negative everywhere, and what the penalties ask for."""

@@ -36,6 +36,8 @@ def lost_components(
     ('source 0 1',)
     """
     parts = model.parts(params)
+    if not parts:
+        return ()
     gone = lost_columns(model, params)
     if start is not None:
         gone = gone & ~lost_columns(model, start)

@@ -77,10 +77,10 @@ class Sweep(Grid):
     def _lost_counts(self):
         """Per lane: how many components of its own model explain nothing."""
         params = self.results.params
-        if "bases" not in params._fields:
+        lanes = [jax.tree.map(operator.itemgetter(at), params) for at in range(len(self))]
+        if not self.padded.parts(lanes[0]):  # the model does not say who uses what
             return np.zeros(len(self), int)
         absent = [np.sum(~active(self.padded, each)) for each in self.models]
-        lanes = [jax.tree.map(operator.itemgetter(at), params) for at in range(len(self))]
         gone = [len(lost_components(self.padded, lane)) for lane in lanes]
         return np.array(gone) - np.repeat(absent, self.restarts)
 

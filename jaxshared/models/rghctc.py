@@ -37,6 +37,8 @@ class Params(NamedTuple):
     bases: tuple
     coef: jax.Array
     errors: tuple
+    consensus = None
+    coefs = property(lambda self: (self.coef,))  # as other models have it
 
 
 @dataclasses.dataclass(frozen=True, repr=False)

@@ -6,7 +6,7 @@ from jaxshared.penalties.coherence import Coherence
 from jaxshared.penalties.departure import Departure
 from jaxshared.penalties.errors import Errors
 from jaxshared.penalties.hoyer import Hoyer
-from jaxshared.penalties.inserted import Inserted
+from jaxshared.penalties.inserted import Inserted, as_felt
 from jaxshared.penalties.l1 import L1
 from jaxshared.penalties.l2 import L2
 from jaxshared.penalties.smoothness import Smoothness
@@ -23,4 +23,5 @@ __all__ = [
     "Inserted",
     "Penalty",
     "Smoothness",
+    "as_felt",
 ]

@@ -5,10 +5,12 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+from jaxshared.base import block_of
+from jaxshared.data.crossed import Product
 from jaxshared.penalties.base import Penalty
 from jaxshared.terms import put_block
 
-__all__ = ["Inserted"]
+__all__ = ["Inserted", "as_felt"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,3 +55,45 @@ class Inserted(Penalty):
 
     def _place(self, hyper):
         return self.model.coef_place(hyper.held, self.index)
+
+
+def as_felt(model, params, source, index, hyper):
+    """What new samples of one source feel of a fit: the penalties on their coef, and the hyper-parameters.
+
+    What ``hyper`` does not give follows from the fit: from its approximations in place of its sources.
+    """
+    ref = model.coef_place(params, index)
+    felt = [p for p in model.all_penalties if p.touches(model, params, ref)]
+    if felt:
+        hyper, felt = _fitted_hyper(model, params, source, index, hyper, felt)
+    if not felt:
+        return (), {"weights": model.source_weights((source,), None)}
+    own = {"weights": (model.term_weights(hyper)[index],), "held": params, "fitted": hyper}
+    return tuple(Inserted(penalty, model, index) for penalty in felt), own
+
+
+def _fitted_hyper(model, params, source, index, hyper, penalties):
+    """The hyper-parameters of the fit as new samples feel them, and which penalties they feel."""
+    given = hyper if isinstance(hyper, dict) else {} if hyper is None else hyper._asdict()
+    felt, coef = [], block_of(params, model.coef_place(params, index))
+    if hyper is None or isinstance(hyper, dict):
+        rest = {name: value for name, value in given.items() if name != "graphs"}
+        hyper = model.hyper(_approximations(model, params), **rest)
+    for penalty in penalties:
+        fitted = source.shape[1] if coef is None else coef.shape[0]
+        changed = penalty.for_samples(hyper, given, source, index, fitted)
+        if changed is not None:
+            hyper, felt = changed, [*felt, penalty]
+    return hyper, felt
+
+
+def _approximations(model, params):
+    """What the fit made of its sources, as sources."""
+    terms = model.terms(model.count_sources(params))
+    pairs = [(t.basis.of(params), block_of(params, t.coef.blocks[0])) for t in terms]
+    if not model.term_loss.least_squares or any(coef is None for _, coef in pairs):
+        raise ValueError(
+            "penalties on coefs have strengths that the factors alone do not tell: pass the hyper of the "
+            "fit, hyper=model.hyper(sources)."
+        )
+    return tuple(Product.of_factors(basis, coef) for basis, coef in pairs)

@@ -177,18 +177,16 @@ def common_coef(params: AnyParams, gauge: str = "norms") -> np.ndarray:
     >>> common_coef(js.Params((np.array([[3.0, 1.0]]),), (np.array([[1.0, 5.0]]),)), "sums").tolist()
     [[0.375, 0.625]]
     """
-    fields = getattr(params, "_fields", ())
-    if "consensus" in fields:
+    if params.consensus is not None:
         return np.asarray(params.consensus, np.float64)
-    coefs = (params.coef,) if "coef" in fields else params.coefs
-    if len(coefs) != 1:
+    if len(params.coefs) != 1:
         raise ValueError(
-            f"the factors hold {len(coefs)} coefs and no consensus: pass those of MultiNMF, "
+            f"the factors hold {len(params.coefs)} coefs and no consensus: pass those of MultiNMF, "
             f"ColNMF, ConcatNMF, RGHCTC or of NMF of one view."
         )
     if gauge not in GAUGES:
         raise ValueError(f"gauge is {gauge!r}: choose 'sums' or 'norms'.")
-    coef = np.asarray(coefs[0], np.float64)
+    coef = np.asarray(params.coefs[0], np.float64)
     bases = [np.asarray(basis, np.float64) for basis in params.bases]
     over = lambda part, whole: part / (whole if whole > 0 else 1.0)
     if gauge == "sums":
