@@ -99,10 +99,20 @@ def _plain(linear, gram, inverse):
     """One pass, every column on the whole block."""
 
     def column(r, zt):
-        slope = linear[r] - gram[r] @ zt
-        return zt.at[r].set(jnp.maximum(zt[r] + slope * inverse[r], 0))
+        slope = _row(linear, r) - _row(gram, r) @ zt
+        moved = jnp.maximum(_row(zt, r) + slope * _row(inverse, r), 0)
+        return _with_row(zt, moved, r)
 
     return lambda zt: jax.lax.fori_loop(0, zt.shape[0], column, zt)
+
+
+def _row(matrix, at):
+    """``matrix[at]`` in the middle of a loop: what indexing checks takes as long as the column itself."""
+    return jax.lax.dynamic_index_in_dim(matrix, at, keepdims=False, allow_negative_indices=False)
+
+
+def _with_row(matrix, row, at):
+    return jax.lax.dynamic_update_index_in_dim(matrix, row, at, 0, allow_negative_indices=False)
 
 
 def _grouped(linear, gram, inverse):
@@ -123,9 +133,9 @@ def _grouped(linear, gram, inverse):
     others = jnp.where(same, 0, squares).reshape(count, GROUP, -1)
 
     def group(g, zt):
-        slope = linear[g] - others[g] @ zt.reshape(-1, rows)
-        columns = _plain(slope, own[g], inverse[g])(zt[g])
-        return zt.at[g].set(columns)
+        slope = _row(linear, g) - _row(others, g) @ zt.reshape(-1, rows)
+        columns = _plain(slope, _row(own, g), _row(inverse, g))(_row(zt, g))
+        return _with_row(zt, columns, g)
 
     def once(zt):
         zt = jnp.pad(zt, (wide, (0, 0))).reshape(count, GROUP, rows)
@@ -156,8 +166,9 @@ def _seen_passes(problem, z, passes, moving):
     place, linear = jnp.asarray(place), linear.T
 
     def column(r, zt):
-        slope = linear[r] - jnp.sum(grams[place[r]] * zt, axis=0)
-        return zt.at[r].set(jnp.maximum(zt[r] + slope * inverse[r], 0))
+        slope = _row(linear, r) - jnp.sum(grams[_row(place, r)] * zt, axis=0)
+        moved = jnp.maximum(_row(zt, r) + slope * _row(inverse, r), 0)
+        return _with_row(zt, moved, r)
 
     def once(_, zt):
         return jax.lax.fori_loop(0, rank, column, zt)

@@ -105,7 +105,9 @@ def multiplied(constraint, z, pos, neg, floor=None, exponent=1.0, largest=None):
         # Where there is no pos there is no neg either; dividing by one keeps derivatives finite.
         moved = z * neg / jnp.where(pos > tiny(z.dtype), pos, 1)
     else:
-        moved = z * _ratio(pos, neg, largest) ** exponent
+        ratio = _ratio(pos, neg, largest)
+        plain = isinstance(exponent, float) and exponent == 0.5
+        moved = z * (jnp.sqrt(ratio) if plain else ratio**exponent)
     floor = jnp.finfo(z.dtype).eps if floor is None else floor
     moved = jnp.maximum(moved, floor * jnp.max(moved, axis=0, initial=0))
     if constraint is not Constraint.SPHERE:
