@@ -186,7 +186,7 @@ class Factorisation(Model):
             return problem.halves(block_of(params, ref))
         pairs = [
             tuple(weight * half for half in self.term_loss.halves(view))
-            for weight, view in self._views(params, sources, hyper, ref)
+            for _, weight, view in self.views(params, sources, hyper, ref)
         ]
         pairs += [
             penalty.halves(self, params, sources, hyper, ref)
@@ -202,8 +202,8 @@ class Factorisation(Model):
     ) -> Quadratic:
         """The block problem: a sum over the terms and penalties that the block takes part in."""
         ref = references(params)[block]
-        views = self._views(params, sources, hyper, ref)
-        parts = [self.term_loss.quadratic(view).scaled(weight) for weight, view in views]
+        views = self.views(params, sources, hyper, ref)
+        parts = [self.term_loss.quadratic(view).scaled(weight) for _, weight, view in views]
         parts += [
             penalty.part(self, params, sources, hyper, ref)
             for penalty in self.all_penalties
@@ -221,8 +221,8 @@ class Factorisation(Model):
         (penalty,) = (penalty for penalty in self.all_penalties if penalty.solves(ref))
         return penalty.best(self, params, sources, hyper, ref)
 
-    def _views(self, params, sources, hyper, ref):
-        """(weight, View) of every term that a block takes part in."""
+    def views(self, params, sources, hyper, ref):
+        """(term, weight, View) of every term that a block takes part in."""
         seen, weights = self.seen_sources(params, sources, hyper), self.term_weights(hyper)
         for term in self.terms(len(sources)):
             side = self._side(term, ref)
@@ -236,7 +236,8 @@ class Factorisation(Model):
             )
             factors = term.basis.of(params), term.coef.of(params)
             columns = assembly.columns(params, ref)
-            yield weights[term.source], View(seen[term.source], *factors, side, columns, others)
+            view = View(seen[term.source], *factors, side, columns, others)
+            yield term, weights[term.source], view
 
     def _side(self, term, ref):
         for side, assembly in enumerate((term.basis, term.coef)):

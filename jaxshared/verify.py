@@ -80,10 +80,12 @@ def verify(
     pos - neg and the gradient, and the most negative entry of either half. A block with a closed form
     must not be improvable by small changes, and one whose rows are tied must keep to its curvature
     bound. Per penalty: its halves against its own gradient, also at blocks that it says it does not
-    touch, and that it has any slope. For the model: the largest rise of the objective within one of
-    ``steps`` multiplicative steps, the KKT residual at the end relative to the start, how far the quick
-    objective is from the objective, and ``reconstruct`` from what the terms say. Penalties that need
-    something to work on, as graphs, are given an example of it. ``rows``: as in :func:`jaxshared.fit`.
+    touch, and that it has any slope. Per term: its halves and its block problems against the gradient of
+    its own loss, so that no error of one is made up for by another. For the model: the largest rise of
+    the objective within one of ``steps`` multiplicative steps, the KKT residual at the end relative to
+    the start, how far the quick objective is from the objective, and ``reconstruct`` from what the terms
+    say. Penalties that need something to work on, as graphs, are given an example of it. ``rows``: as in
+    :func:`jaxshared.fit`.
 
     >>> import jaxshared as js
     >>> report = js.verify(js.NMF(2), np.ones((4, 5)), key=jax.random.key(0))
@@ -102,6 +104,7 @@ def verify(
         params = jax.tree.map(_double, jax.jit(model.init)(key, sources))
         sources = bare(sources)
         checks = _block_checks(model, params, sources, hyper, key)
+        checks += _term_checks(model, params, sources, hyper, key)
         checks += _penalty_checks(model, params, sources, hyper, key)
         checks += _descent_checks(model, params, sources, hyper, steps)
         apart = _reconstruction(model, params, sources)
@@ -113,17 +116,69 @@ def _penalty_checks(model, params, sources, hyper, key):
     """Each penalty by itself, at work: factors moved at random, strengths of zero at one."""
     if not isinstance(model, Factorisation) or not model.all_penalties:
         return []
-    leaves, tree = jax.tree.flatten(params)
-    keys = jax.random.split(key, len(leaves))
-    shaken = [z * jax.random.uniform(k, z.shape, z.dtype, 0.5, 1.5) for k, z in zip(keys, leaves)]
     compare = jax.jit(functools.partial(_compare_penalties, model))
-    pairs = compare(tree.unflatten(shaken), sources, hyper)
+    pairs = compare(_shaken(params, key), sources, hyper)
     checks = []
     for penalty, (apart, slope) in zip(model.all_penalties, pairs):
         name, slope = f"penalty {penalty.name}", float(slope)
         checks.append(Check(name, "halves against grad", float(apart) / (slope or 1), TOLERANCE))
         checks.append(Check(name, "without any slope", float(slope == 0), 0.0))
     return checks
+
+
+def _shaken(params, key):
+    """Every entry times a random number around one: no factor may stand where something vanishes."""
+    leaves, tree = jax.tree.flatten(params)
+    keys = jax.random.split(key, len(leaves))
+    pairs = zip(keys, leaves)
+    return tree.unflatten([z * jax.random.uniform(k, z.shape, z.dtype, 0.5, 1.5) for k, z in pairs])
+
+
+def _term_checks(model, params, sources, hyper, key):
+    """Each term by itself."""
+    if not isinstance(model, Factorisation):
+        return []
+    compare = jax.jit(functools.partial(_compare_terms, model))
+    found = compare(_shaken(params, key), sources, hyper)
+    names = ("halves against grad", "block problem against grad", "without any slope")
+    limits = (TOLERANCE, TOLERANCE, 0.0)
+    return [
+        Check(f"term {term.source}", name, float(value), limit)
+        for term, values in zip(model.terms(len(sources)), found)
+        for name, value, limit in zip(names, values, limits)
+        if value is not None
+    ]
+
+
+def _compare_terms(model, params, sources, hyper):
+    """Per term: how far halves and problems are from its gradient at any block, and whether it has none."""
+    weights = jax.tree.map(lambda w: jnp.where(w == 0, 1.0, w), hyper.weights)
+    hyper = hyper._replace(weights=weights)
+    loss, seen = model.term_loss, model.seen_sources(params, sources, hyper)
+    weights, refs, out = model.term_weights(hyper), references(params), []
+    for term in model.terms(len(sources)):
+
+        def value(params, term=term):
+            own = loss.value(seen[term.source], term.basis.of(params), term.coef.of(params))
+            return weights[term.source] * own
+
+        gradient, halves, problems, slopes = jax.grad(value)(params), [], [], []
+        for ref in refs:
+            slope = block_of(gradient, ref)
+            for whose, weight, view in model.views(params, sources, hyper, ref):
+                if whose != term or not slope.size:
+                    continue
+                pairs = [loss.halves(view)]
+                if loss.least_squares:
+                    pairs.append(loss.quadratic(view).halves(block_of(params, ref)))
+                for (pos, neg), kept in zip(pairs, (halves, problems)):
+                    size = jnp.max(pos) + jnp.max(neg)
+                    apart = jnp.max(jnp.abs(weight * (pos - neg) - slope))
+                    kept.append(apart / jnp.where(weight * size > 0, weight * size, 1))
+                slopes.append(jnp.max(jnp.abs(slope)))
+        worst = [jnp.max(jnp.stack(each)) if each else None for each in (halves, problems)]
+        out.append((*worst, jnp.max(jnp.stack(slopes)) == 0 if slopes else None))
+    return out
 
 
 def _compare_penalties(model, params, sources, hyper):

@@ -153,6 +153,31 @@ def test_a_wrong_term_is_seen_under_every_loss(loss):
     assert blocks == {"bases[0]", "bases[1]", "bases[2]"}
 
 
+def test_errors_of_two_terms_that_make_up_for_each_other_and_a_term_without_effect_are_seen():
+    class Traded(js.losses.Squared):
+        def halves(self, view):
+            pos, neg = super().halves(view)
+            shared = view.side == 0 and view.columns.start == 0
+            sign = 1 if view.coef.shape[0] == X.shape[1] else -1
+            return pos + 0.01 * sign * shared, neg
+
+        def exact(self, source):  # so that the halves are those of the loss
+            return False
+
+    options = dict(key=KEY, hyper=dict(weights=(1.0, 1.0)))
+    report = js.verify(js.JSNMF(1, (1, 1), loss=Traded()), (X, Y), **options)
+    found = {(c.block, c.name) for c in report.checks if not c.ok}
+    assert found == {("term 0", "halves against grad"), ("term 1", "halves against grad")}
+
+    @dataclasses.dataclass(frozen=True, repr=False)
+    class Deaf(js.JSNMF):
+        def term_weights(self, hyper):
+            return hyper.weights[0], 0 * hyper.weights[1]
+
+    report = js.verify(Deaf(1, (1, 1)), (X, Y), key=KEY)
+    assert ("term 1", "without any slope") in {(c.block, c.name) for c in report.checks if not c.ok}
+
+
 def test_a_wrong_closed_form_and_steps_that_lead_away_are_seen():
     @dataclasses.dataclass(frozen=True, repr=False)
     class Away(js.MultiNMF):
