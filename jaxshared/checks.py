@@ -14,6 +14,7 @@ __all__ = [
     "per_source",
     "place",
     "random_key",
+    "real_factors",
     "solver_of",
     "starting_factor",
     "strength",
@@ -197,6 +198,22 @@ def factor(value, name):
             f"{array[tuple(first)]}): pass finite factors."
         )
     return value
+
+
+def real_factors(params):
+    """A TypeError unless all factors are of a real type, which is known under ``jit`` too.
+
+    >>> real_factors((np.ones(2), 1j * np.ones(2)))
+    Traceback (most recent call last):
+    ...
+    TypeError: [1] is of type complex128: factors are real numbers, as float32 or float64.
+    """
+    for path, leaf in jax.tree.leaves_with_path(params):
+        if not jnp.issubdtype(leaf.dtype, jnp.floating):
+            name = jax.tree_util.keystr(path).lstrip(".")
+            raise TypeError(
+                f"{name} is of type {leaf.dtype}: factors are real numbers, as float32 or float64."
+            )
 
 
 def _unseen(value):

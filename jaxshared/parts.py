@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import glob
 import json
+import math
 import os
 
 import jax
@@ -97,13 +98,17 @@ def read_parts(path, file):
         return found
     layout = json.loads(str(file[LAYOUT]))
     for process in range(1, layout["processes"]):
-        part = _part(path, layout["generation"], process)
+        part = _part(path, int(layout["generation"]), process)
         with open(part, "rb") as raw, np.load(raw, allow_pickle=False) as more:
             found.update((name, more[name]) for name in more.files)
     for name, how in layout["arrays"].items():
+        pieces = {key: found.pop(key) for key in list(found) if key.rpartition("@")[0] == name}
+        held, asked = sum(piece.size for piece in pieces.values()), math.prod(how["shape"])
+        if held != asked:  # before memory is asked for
+            raise ValueError(f"{name} has {asked} entries but its parts hold {held}")
         whole = np.zeros(how["shape"], how["dtype"])
-        for key in [key for key in found if key.rpartition("@")[0] == name]:
-            piece, begin = found.pop(key), int(key.rpartition("@")[2])
+        for key, piece in pieces.items():
+            begin = int(key.rpartition("@")[2])
             at = [slice(None)] * whole.ndim
             at[how["axis"]] = slice(begin, begin + piece.shape[how["axis"]])
             whole[tuple(at)] = piece

@@ -17,7 +17,7 @@ from jax.sharding import PartitionSpec
 from jaxshared.adjoint import chosen, differentiable
 from jaxshared.axes import automatic, spec_of
 from jaxshared.base import Model, Result, Solver, Status, check_gradient
-from jaxshared.checks import on_device
+from jaxshared.checks import on_device, real_factors
 from jaxshared.data.split import bare, on_plain_mesh, under_plain_mesh
 from jaxshared.programs import LOOP, ONCE, program
 from jaxshared.solvers import Accelerated, violation
@@ -73,6 +73,7 @@ def solve(
     ('CONVERGED', True)
     """
     check_gradient(model)
+    real_factors(params)
     params, sources, hyper = on_plain_mesh((params, bare(sources), hyper))
     solver = Accelerated() if solver is None else solver
     adjoint = chosen(adjoint, tol)

@@ -1,9 +1,9 @@
 """The one host loop: lanes that leave, races, Ctrl-C, and checkpoints that survive a kill."""
 
 import pathlib
+import signal
 import subprocess
 import sys
-import time
 
 import jax
 import jax.numpy as jnp
@@ -174,9 +174,15 @@ def test_a_sweep_saved_between_any_two_chunks_goes_on_to_the_same_table(
 
 
 SCRIPT = """
-import sys, jax, numpy as np, jaxshared as js
+import os, signal, sys, jax, numpy as np, jaxshared as js
 from jaxshared import checkpoint
 checkpoint.SECONDS = 0.0
+save = checkpoint.Checkpoint.save
+def deadly(self, *args):
+    save(self, *args)
+    os.kill(os.getpid(), signal.SIGKILL)
+if sys.argv[2] == "dies":
+    checkpoint.Checkpoint.save = deadly
 x = np.random.default_rng(0).random((60, 80)).astype(np.float32)
 grid = js.sweep(js.NMF(1), x, key=jax.random.key(0), rank=[2, 6], restarts=2, max_steps=4000,
                 tol=0.0, checkpoint=sys.argv[1])
@@ -185,18 +191,14 @@ print([(r["objective"], r["num_steps"], r["status"]) for r in grid.table()])
 
 
 def test_a_sweep_that_is_killed_goes_on_to_the_same_table(tmp_path):
-    def run(name):
-        command = [sys.executable, "-c", SCRIPT, str(tmp_path / name)]
-        return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    def run(name, how="lives"):
+        command = [sys.executable, "-c", SCRIPT, str(tmp_path / name), how]
+        return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
 
-    whole, _ = run("whole.npz").communicate()
-    process = run("killed.npz")
-    while not (tmp_path / "killed.npz").exists() and process.poll() is None:
-        time.sleep(0.01)
-    process.kill()
-    process.communicate()
-    assert process.returncode == -9
-    table, _ = run("killed.npz").communicate()
+    whole = run("whole.npz").stdout
+    for _ in range(2):  # at its first checkpoint, and at the first after going on
+        assert run("killed.npz", "dies").returncode == -signal.SIGKILL
+    table = run("killed.npz").stdout
     assert table == whole and table.count("CONVERGED") == 4
 
 

@@ -104,6 +104,16 @@ def test_factors_that_are_not_finite_at_the_start_are_said_so():
     assert int(result.status) == js.Status.NONFINITE and int(result.num_steps) == 0
 
 
+def test_factors_that_are_not_real_are_refused_under_jit_too():
+    model, sources = js.NMF(2), (jnp.ones((4, 5)),)
+    params = model.init(jax.random.key(0), sources)
+    given = params._replace(coefs=(params.coefs[0] * 1j,))
+    solve = lambda p: js.solve(model, p, sources, model.hyper(sources), max_steps=2)
+    for call in (solve, jax.jit(solve)):
+        with pytest.raises(TypeError, match=r"coefs\[0\] is of type complex64: factors are real"):
+            call(given)
+
+
 def test_projecting_a_training_source_gives_its_coefficients(x64):
     model = js.JSNMF(2, (1, 1))
     result = js.fit(model, PAIR, key=KEY, solver=js.HALS(), max_steps=20000, tol=1e-15)

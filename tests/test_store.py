@@ -146,3 +146,21 @@ def test_objects_and_what_claims_too_much_are_refused(tmp_path, monkeypatch):
     np.savez_compressed(path, header=np.array("{}"), array_0=np.zeros(10**6))
     with pytest.raises(ValueError, match=r"would take 8\.0 MB of memory"):
         js.load(path)
+
+
+def test_parts_that_do_not_make_up_an_array_are_refused_before_memory_is_asked_for(
+    fitted, tmp_path
+):
+    path = tmp_path / "result.npz"
+    js.save(path, *fitted)
+    with np.load(path) as file:
+        arrays = dict(file)
+    first = arrays.pop("array_0")
+    how = {"axis": 0, "shape": [10**6, 10**6], "dtype": "float32"}
+    layout = {"arrays": {"array_0": how}, "generation": 1, "processes": 1}
+    np.savez(path, **arrays, **{"array_0@0": first, "layout": np.array(json.dumps(layout))})
+    with pytest.raises(ValueError, match="array_0 has 1000000000000 entries but its parts hold"):
+        js.load(path)
+    how["shape"] = first.shape
+    np.savez(path, **arrays, **{"array_0@0": first, "layout": np.array(json.dumps(layout))})
+    np.testing.assert_array_equal(js.load(path)[0].params.bases[0], fitted[0].params.bases[0])

@@ -216,7 +216,8 @@ def _names(pandas, first, cells, mark, header, index):
     text = _is_text(pandas, cells, mark)
     width, column = cells.shape[1], text[1:, 0].any()
     corner, short = text[0, 0], len(first) < width
-    if short and (not text[0].any() or first[0].startswith("#")):
+    lone = len(first) < width - 1  # one field less is a header without a corner
+    if lone or (short and (not text[0].any() or first[0].startswith("#"))):
         raise ValueError(f"its first line has {len(first)} fields, and others have {width}")
     if width == 1 and index is None:
         index = False

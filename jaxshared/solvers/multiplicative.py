@@ -102,8 +102,10 @@ def multiplied(constraint, z, pos, neg, floor=None, exponent=1.0, largest=None):
         more = jnp.maximum(against - along, 0)
         pos, neg = pos + z * (against + more), neg + z * (along + more)
     if largest is None and isinstance(exponent, float) and exponent == 1:
-        # Where there is no pos there is no neg either; dividing by one keeps derivatives finite.
-        moved = z * neg / jnp.where(pos > tiny(z.dtype), pos, 1)
+        # Where there is no pos there is no neg either, unless products of small factors vanished;
+        # dividing by one keeps derivatives finite.
+        vanished = jnp.where((z > 0) & (neg > 0), tiny(z.dtype), 1)
+        moved = z * neg / jnp.where(pos > tiny(z.dtype), pos, vanished)
     else:
         ratio = _ratio(pos, neg, largest)
         plain = isinstance(exponent, float) and exponent == 0.5

@@ -115,6 +115,7 @@ def test_long_fields_and_other_encodings(tmp_path):
         ),
         ("1,2\n3,4,5\n", "utf-8", "its first line has 2 fields, and others have 3"),
         ("# a b\n1,2\n", "utf-8", "its first line has 1 fields, and others have 2"),
+        ("a\nx,1,2\n", "utf-8", "its first line has 1 fields, and others have 3"),
         ("é,b\n1,2\n", "latin-1", "it is not text in UTF-8 or UTF-16"),
         ("a,b\n1,2\n", "utf-16-le", "it holds NUL characters"),
         ("a,b\n" + "1,2\n" * 100 + "1,2,3\n", "utf-8", "Expected 2 fields in line 102, saw 3"),

@@ -96,6 +96,7 @@ def watch(number, size, report, environment):
         attempt += 1
         if attempt > 20:
             break
+    found = read(report)
     print(f"batch {number}: {len(found)} calls", flush=True)
     return found
 

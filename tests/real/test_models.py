@@ -53,6 +53,16 @@ def test_steps_descend_and_stay_finite_and_non_negative(name, solver):
         assert constraint is js.Constraint.FREE or np.all(np.asarray(z) >= 0)
 
 
+@solvers
+@pytest.mark.parametrize("name", ["NMF", "JSNMF"])
+def test_small_starting_factors_grow_instead_of_vanishing(name, solver):
+    # The products of factors of 1e-12 leave single precision: Multiplicative once took them for zero.
+    model, params, sources, hyper = setting(name)
+    small = jax.tree.map(lambda z: 1e-12 * z, params)
+    values, _ = record(model, solver, small, sources, hyper, STEPS)
+    assert values[-1] < 0.5 * values[0]
+
+
 @every
 def test_a_fit_says_converged_only_where_the_violation_is_small(name):
     row = real_row(name)
