@@ -1,9 +1,9 @@
-"""``python -m tests.hostile [calls [folder]]``: the long run of calls and files.
+"""``python -m tests.hostile [calls [folder [first]]]``: the long run of calls and files.
 
 Under JAX's default compilation. Each batch is a child process of its own, so that a crash or a hang costs
 one call; another child makes the rest of the batch. Prints the table of outcomes and every call that went
 wrong; ends with an error if there was any. With a folder the reports stay there, and the same command goes
-on from the batches that are whole.
+on from the batches that are whole. Other calls are drawn from another ``first`` batch on.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ def read(report):
     return found
 
 
-def main(total, folder=None):
+def main(total, folder=None, first=0):
     """All batches, a few at a time, and the table."""
     from concurrent.futures import ThreadPoolExecutor
 
@@ -147,7 +147,7 @@ def main(total, folder=None):
         with ThreadPoolExecutor(WORKERS) as pool:
             jobs = [
                 pool.submit(watch, n, size, folder / f"{n}.jsonl", environment)
-                for n, size in enumerate(sizes)
+                for n, size in enumerate(sizes, int(first))
             ]
             found = [each for job in jobs for each in job.result()]
     return table(found, time.time() - began)
@@ -178,4 +178,4 @@ if __name__ == "__main__":
     if sys.argv[1:2] == ["batch"]:
         batch(int(sys.argv[2]), int(sys.argv[3]), pathlib.Path(sys.argv[4]))
     else:
-        sys.exit(1 if main(int(sys.argv[1]) if sys.argv[1:] else 20_000, *sys.argv[2:3]) else 0)
+        sys.exit(1 if main(int(sys.argv[1]) if sys.argv[1:] else 20_000, *sys.argv[2:4]) else 0)

@@ -74,8 +74,10 @@ def _fit(model="NMF", source=None, key=None, **options):
     made, count = values.MODELS[model]
     model, sources = made(), _sources(source, count)
     result = js.fit(model, sources, key=key, **{"max_steps": 15, **options})
-    hyper = options.get("hyper")
-    checked, hyper = prepare(model, sources, hyper)
+    checked, hyper = prepare(model, sources, options.get("hyper"))
+    init = options.get("init")
+    if isinstance(init, tuple) and not any(np.any(leaf) for leaf in jax.tree.leaves(init)):
+        return _check_factors(result.params)  # absent on purpose
     return _check_result(model, result, checked, hyper)
 
 
@@ -93,6 +95,8 @@ def _check_result(model, result, sources, hyper):
         nothing = model.objective(jax.tree.map(np.zeros_like, result.params), sources, hyper)
         if float(result.objective) > 1.01 * float(nothing) + 1e-6:
             return f"CONVERGED at {float(result.objective):.3g} above zero's {float(nothing):.3g}"
+        if not any(np.any(leaf) for leaf in jax.tree.leaves(result.params)) and float(nothing) > 0:
+            return "CONVERGED with factors of zero"
     return wrong
 
 
@@ -364,7 +368,7 @@ def _cannot_tell(call):
     if call.function == "fit" and chosen.get("model", "NMF") != "NMF":
         return (
             "weights" in str(chosen.get("hyper"))
-            or chosen.get("init") == "'nndsvd'"
+            or chosen.get("init", "None") not in ("None", "'random'")
             or isinstance(source, str)
         )
     if call.function == "neighbour_graph":

@@ -2,6 +2,7 @@
 
 A fit and a sweep of files on the command line. Every rerun must end well, with the same factors (or the
 same table) as a run that nothing happened to, and leave no file behind that such a run does not leave.
+Moments are drawn by the processor time of the run, so that a busy machine does not move them.
 """
 
 from __future__ import annotations
@@ -18,8 +19,11 @@ import numpy as np
 
 import jaxshared as js
 
+from .__main__ import processor_seconds
+
 # Neither ends before its last step, so that there is a checkpoint to go on from.
 LONG = ["--solver", "multiplicative", "--tol", "0", "--quiet", "-o", "out"]
+PROGRAMS = tempfile.TemporaryDirectory(prefix="jaxshared-kills-")
 COMMANDS = {
     "fit": ["fit", "x.npy", "y.npy", "--shared", "4", "--specific", "3,3", "--max-steps", "6000"],
     "sweep": ["sweep", "x.npy", "--rank", "2:5", "--restarts", "3", "--max-steps", "2000"],
@@ -27,9 +31,13 @@ COMMANDS = {
 
 
 def start(command, folder):
+    # What one run compiles is kept for the next.
+    kept = {"JAX_COMPILATION_CACHE_DIR": PROGRAMS.name}
+    kept["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
     return subprocess.Popen(
         [sys.executable, "-m", "jaxshared", *command, *LONG],
         cwd=folder,
+        env={**os.environ, **kept},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
@@ -62,17 +70,31 @@ def write_sources(folder):
         )
 
 
-def kill_and_go_on(command, whole, seconds, folder, rng):
-    """One kill: what was wrong afterwards, or nothing; and whether there was anything left to kill."""
+def spent(child):
+    """Run to the end; the processor time it took, to a hundredth."""
+    seconds = 0.0
+    while child.poll() is None:
+        seconds = processor_seconds(child) or seconds  # none is left of a process that has ended
+        time.sleep(0.01)
+    child.communicate()
+    return seconds
+
+
+def kill_and_go_on(command, whole, moment, folder):
+    """One kill: what was wrong afterwards, or nothing; and what there was at that moment."""
     child = start(command, folder)
-    time.sleep(rng.uniform(0.0, seconds))
+    while child.poll() is None and processor_seconds(child) < moment:
+        time.sleep(0.01)
     child.kill()
     cut = child.wait() == -9
+    child.stderr.close()
+    left = pathlib.Path(folder, "out")
+    left = "a checkpoint" if (left / "checkpoint.npz").exists() else "nothing yet"
     again = start(command, folder)
-    said = again.communicate(timeout=600)[1]
+    said = again.communicate(timeout=3600)[1]
     if again.returncode:
-        return f"exit {again.returncode}: {said.strip()[-300:]}", cut
-    return ("" if same(outcome(folder), whole) else "another result"), cut
+        return f"exit {again.returncode}: {said.strip()[-300:]}", cut, left
+    return ("" if same(outcome(folder), whole) else "another result"), cut, left
 
 
 def main(number):
@@ -82,22 +104,23 @@ def main(number):
             write_sources(folder)
             start(command, folder).communicate()  # compiles, so that the next one tells the time
             whole = outcome(folder)
-        seen = []
         with tempfile.TemporaryDirectory() as folder:
             write_sources(folder)
-            begun = time.time()
-            start(command, folder).communicate()
-            seconds = time.time() - begun
+            seconds = spent(start(command, folder))
             assert same(outcome(folder), whole)
+        seen = []
         for _ in range(number):
             with tempfile.TemporaryDirectory() as folder:
                 write_sources(folder)
-                seen.append(kill_and_go_on(command, whole, seconds, folder, rng))
-        bad = [words for words, _ in seen if words]
-        cut = sum(killed for _, killed in seen)
+                seen.append(kill_and_go_on(command, whole, rng.uniform(0, seconds), folder))
+        bad = [words for words, _, _ in seen if words]
+        cut = sum(killed for _, killed, _ in seen)
+        kept = sum(killed and left == "a checkpoint" for _, killed, left in seen)
         wrong += len(bad)
         print(
-            f"{name}: {number} kills within {seconds:.1f} s, {cut} of them before the end, {len(bad)} wrong"
+            f"{name}: {number} kills within {seconds:.1f} s of the processor, {cut} before the end, "
+            f"{kept} with a checkpoint to go on from; {len(bad)} wrong",
+            flush=True,
         )
         for words in sorted(set(bad)):
             print(f"    {words}")

@@ -48,6 +48,9 @@ PAST = {
     "float16 near its range": Call(
         "fit", (("source", ("numpy", "float16", "near the range of float16", 0)),)
     ),
+    "small factors that vanished": Call(
+        "fit", (("init", "small"), ("solver", "Multiplicative"), ("max_steps", "15"))
+    ),
     "integrative factors with zero rows": Call(
         "fit", (("model", "INMF"), ("source", ("numpy", "float32", "zero rows", 9)))
     ),

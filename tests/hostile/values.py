@@ -210,7 +210,6 @@ SHARING = good({(0, 1): 2, (0,): 1}, {(0,): 1, (1,): 1}) | bad(
     {}, None, 5, "a", {(0,): -1}, {(0,): 2.5}, {(0,): None}, {0: 1}, {"a": 1}, {(0, 0): 1}, {(-1,): 1},
     {(): 1}, {(0.5,): 1}, {(1,): 1}, {(0,): NAN}, {(0,): "a"}, {(10**12,): 1},
 )  # fmt: skip
-INIT = good("random", "nndsvd", None) | bad("a", 5, (1, 2), [])
 
 
 @functools.cache
@@ -235,6 +234,18 @@ def put(value):
     return change
 
 
+# Given factors are those of js.NMF(3), also for other models.
+INIT = good("random", "nndsvd", None) | bad("a", 5, (1, 2), [])
+INIT |= {
+    "given": Value(fitted, "good"),
+    "small": Value(lambda: jax.tree.map(lambda z: 1e-12 * z, fitted()), "good"),
+    "large": Value(lambda: jax.tree.map(lambda z: 1e8 * z, fitted()), "good"),
+    "zeros": Value(lambda: jax.tree.map(lambda z: 0 * z, fitted()), "either"),
+    "complex": Value(lambda: changed("coefs", lambda z: z * 1j), "bad"),
+    "NaN": Value(lambda: changed("coefs", put(np.nan)), "bad"),
+    "negative": Value(lambda: changed("bases", put(-1.0)), "bad"),
+    "of another shape": Value(lambda: changed("bases", lambda z: z[:9]), "bad"),
+}
 PARAMS = {
     "fitted": Value(fitted, "good"),
     "zero column": Value(lambda: changed("bases", lambda z: z * np.array([1, 0, 1])), "good"),
