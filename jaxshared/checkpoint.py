@@ -65,6 +65,8 @@ def kept_at(path, *problem):
     """The :class:`Checkpoint` at ``path`` of what ``problem`` lists, or None where there is no path."""
     if path is None:
         return None
+    if not isinstance(path, str | os.PathLike) or os.path.isdir(path):
+        raise TypeError(f"checkpoint is {path!r}: name a file, or None.")
     found = digest(*problem)
     if several():  # a problem is that of all processes together
         from jax.experimental import multihost_utils

@@ -211,7 +211,7 @@ def ranked_relevance(ranking: ArrayLike, relevant: Any) -> np.ndarray:
     [[True, True, False]]
     """
     ranking = np.asarray(ranking)
-    dense = relevant.toarray() if scipy.sparse.issparse(relevant) else np.asarray(relevant)
+    dense = host(relevant).toarray() if scipy.sparse.issparse(relevant) else np.asarray(relevant)
     if ranking.ndim != 2 or dense.ndim != 2 or len(ranking) != len(dense):
         raise ValueError(
             f"ranking has shape {ranking.shape} and relevant {dense.shape}: both need one row per "

@@ -219,16 +219,21 @@ def _examples(model, sources):
 
 def _reconstruction(model, params, sources):
     """How far ``reconstruct`` is from what the terms compare the sources with, or from their shapes."""
-    found = model.reconstruct(params)
+    terms = isinstance(model, Factorisation)
+
+    @jax.jit
+    def both(params):
+        found = tuple(model.reconstruct(params))
+        numbers = range(len(found) if terms else 0)
+        meant = [model.basis_of(params, i) @ model.coef_of(params, i).T for i in numbers]
+        return found, meant
+
+    found, meant = (list(map(np.asarray, each)) for each in both(params))
     if [x.shape for x in found] != [source.shape for source in sources]:
         return np.inf
-    if not isinstance(model, Factorisation):
-        return 0.0 if all(bool(jnp.all(jnp.isfinite(x))) for x in found) else np.inf
-    apart = 0.0
-    for i, x in enumerate(found):
-        meant = np.asarray(model.basis_of(params, i) @ model.coef_of(params, i).T)
-        apart = max(apart, _largest(np.asarray(x) - meant) / (np.max(np.abs(meant)) or 1.0))
-    return apart
+    if not terms:
+        return 0.0 if all(np.isfinite(x).all() for x in found) else np.inf
+    return max(_largest(x - y) / (np.max(np.abs(y)) or 1.0) for x, y in zip(found, meant))
 
 
 def _double(leaf):
@@ -237,24 +242,39 @@ def _double(leaf):
 
 
 def _block_checks(model, params, sources, hyper, key):
-    pos, neg = jax.jit(model.split)(params, sources, hyper)
-    gradient = jax.jit(jax.grad(model.objective))(params, sources, hyper)
-    derived = jax.jit(model.derived_split)(params, sources, hyper)
+    moves = model.moves(params, sources)
+
+    @jax.jit  # one program: the figures of a block share most of their work
+    def figures(params, sources, hyper):
+        halves = model.split(params, sources, hyper)
+        gradient = jax.grad(model.objective)(params, sources, hyper)
+        derived = model.derived_split(params, sources, hyper)
+        closed, problems = {}, {}
+        for block, z in enumerate(jax.tree.leaves(params)):
+            if moves[block] is Move.CLOSED_FORM and z.size:
+                best = model.closed_form(params, sources, hyper, block)
+                closed[block] = _closed_form_gain(model, params, sources, hyper, block, best, key)
+            if moves[block] is Move.QUADRATIC and z.size:
+                problem = model.quadratic(params, sources, hyper, block)
+                tied = problem.couple is not None
+                excess = _excess_curvature(problem, z, key) if tied else None
+                problems[block] = *problem.halves(z), excess
+        return (*halves, gradient, *derived), closed, problems
+
+    trees, closed, problems = figures(params, sources, hyper)
     checks = []
     paths = [
         jax.tree_util.keystr(path).lstrip(".") for path, _ in jax.tree.leaves_with_path(params)
     ]
-    trees = [map(np.asarray, jax.tree.leaves(tree)) for tree in (pos, neg, gradient, *derived)]
-    moves = model.moves(params, sources)
-    for block, (path, p, n, g, dp, dn) in enumerate(zip(paths, *trees)):
+    leaves = [map(np.asarray, jax.tree.leaves(tree)) for tree in trees]
+    for block, (path, p, n, g, dp, dn) in enumerate(zip(paths, *leaves)):
         if not p.size:
             continue
-        if moves[block] is Move.CLOSED_FORM:
-            best = model.closed_form(params, sources, hyper, block)
-            rise = _closed_form_gain(model, params, sources, hyper, block, best, key)
+        if block in closed:
+            rise = float(closed[block])
             checks.append(Check(path, "closed form: gain by moving off it", rise, TOLERANCE))
-        if moves[block] is Move.QUADRATIC:
-            checks += _problem_checks(model, params, sources, hyper, block, path, p - n, key)
+        if block in problems:
+            checks += _problem_checks(path, p - n, *problems[block])
         scale = float(dp.max() + dn.max()) or 1.0
         checks += [
             Check(path, "pos against split_grad", _largest(p - dp) / scale, TOLERANCE),
@@ -271,30 +291,34 @@ def _largest(difference):
 
 def _closed_form_gain(model, params, sources, hyper, block, best, key):
     """By how much small random changes of the closed form lower the objective, relative to it."""
-    objective = jax.jit(lambda z: model.objective(put(params, block, z), sources, hyper))
-    at_best = float(objective(best))
-    size = float(jnp.max(jnp.abs(best))) or 1.0
-    gains = []
-    for number, scale in enumerate((1e-1, 1e-2, 1e-3, 1e-4)):
+    bounded = jax.tree.leaves(model.constraints(params))[block] is not Constraint.FREE
+    size = jnp.max(jnp.abs(best))
+    size = jnp.where(size > 0, size, 1)
+
+    def objective(at):
+        number, scale = at
         noise = jax.random.normal(jax.random.fold_in(key, number), best.shape, best.dtype)
-        for sign in (1, -1):  # where there is a slope, one of the two goes down it
-            moved = best + sign * scale * size * noise
-            if jax.tree.leaves(model.constraints(params))[block] is not Constraint.FREE:
-                moved = jnp.maximum(moved, 0)
-            gains.append(at_best - float(objective(moved)))
-    return max(gains) / max(abs(at_best), np.finfo(float).tiny)
+        moved = best + scale * size * noise
+        moved = jnp.maximum(moved, 0) if bounded else moved
+        moved = jnp.where(scale == 0, best, moved)
+        return model.objective(put(params, block, moved), sources, hyper)
+
+    # Where there is a slope, one of two signs goes down it; the first is the closed form itself.
+    scales = jnp.asarray([0.0, *(sign * 10.0**-k for k in range(1, 5) for sign in (1, -1))])
+    numbers = jnp.asarray([0, *(k for k in range(4) for _ in range(2))])
+    at_best, *moved = jax.lax.map(objective, (numbers, scales))
+    gain = at_best - jnp.min(jnp.stack(moved))
+    return gain / jnp.maximum(jnp.abs(at_best), jnp.finfo(best.dtype).tiny)
 
 
-def _problem_checks(model, params, sources, hyper, block, path, gradient, key):
+def _problem_checks(path, gradient, pos, neg, excess):
     """The block problem has the gradient of the objective, and keeps to its curvature bound."""
-    problem = model.quadratic(params, sources, hyper, block)
-    pos, neg = (np.asarray(half) for half in problem.halves(jax.tree.leaves(params)[block]))
+    pos, neg = np.asarray(pos), np.asarray(neg)
     scale = float(pos.max() + neg.max()) or 1.0
     apart = _largest(pos - neg - gradient) / scale
     checks = [Check(path, "block problem against grad", apart, TOLERANCE)]
-    if problem.couple is not None:
-        excess = _excess_curvature(problem, gradient, key)
-        checks.append(Check(path, "curvature above its bound", excess, TOLERANCE))
+    if excess is not None:
+        checks.append(Check(path, "curvature above its bound", float(excess), TOLERANCE))
     return checks
 
 
@@ -313,8 +337,8 @@ def _excess_curvature(quadratic, like, key):
     still = coupled(jnp.zeros_like(like))
     begin = jax.random.normal(key, like.shape, like.dtype)
     _, norms = jax.lax.scan(step, begin / jnp.linalg.norm(begin), length=STEPS)
-    bound = float(quadratic.curvature)
-    return max(float(norms[-1]) - bound, 0.0) / (bound or 1.0)
+    bound = jnp.asarray(quadratic.curvature, like.dtype)
+    return jnp.maximum(norms[-1] - bound, 0) / jnp.where(bound == 0, 1, bound)
 
 
 def _descent_checks(model, params, sources, hyper, steps):
@@ -322,16 +346,21 @@ def _descent_checks(model, params, sources, hyper, steps):
 
     @jax.jit
     def run(params):
-        def step(state, _):
-            state, _ = solver.step(model, state, sources, hyper)
-            return state, model.objective(state.params, sources, hyper)
+        def step(carry, _):  # the objective before each step: once in the program, not twice
+            state, _ = carry
+            value = model.objective(state.params, sources, hyper)
+            return (solver.step(model, state, sources, hyper)[0], state.params), value
 
         state = solver.init(model, params, sources, hyper)
-        first = model.objective(params, sources, hyper)
-        state, rest = jax.lax.scan(step, state, length=steps)
-        ends = [violation(model, p, sources, hyper) for p in (params, state.params)]
-        quick = [model.quick_objective(p, sources, hyper) for p in (params, state.params)]
-        return jnp.concatenate([first[None], rest]), ends, quick[1] - quick[0]
+        (_, last), values = jax.lax.scan(step, (state, state.params), length=steps + 1)
+        ends = jax.tree.map(lambda a, b: jnp.stack([a, b]), params, last)
+
+        def look(params):
+            left = violation(model, params, sources, hyper)
+            return left, model.quick_objective(params, sources, hyper)
+
+        left, quick = jax.lax.map(look, ends)
+        return values, left, quick[1] - quick[0]
 
     values, (begin, end), quick = run(params)
     values = np.asarray(values)

@@ -106,17 +106,21 @@ def test_no_solver_raises_the_objective(case, x64):
 
     @jax.jit
     def histories(params, sources, hyper):
-        ends = []
+        paths = []
         for solver in solvers:
 
             def step(state, _, solver=solver):
                 state, _ = solver.step(model, state, sources, hyper)
-                return state, model.objective(state.params, sources, hyper)
+                return state, state.params
 
             state = solver.init(model, params, sources, hyper)
-            state, values = jax.lax.scan(step, state, length=STEPS)
-            ends.append((values, state.params))
-        return model.objective(params, sources, hyper), ends
+            paths.append(jax.lax.scan(step, state, length=STEPS)[1])
+        # One objective for all, in the program once.
+        begin = jax.tree.map(lambda z: z[None], params)
+        every = jax.tree.map(lambda *parts: jnp.concatenate(parts), begin, *paths)
+        values = jax.lax.map(lambda p: model.objective(p, sources, hyper), every)
+        ends = [jax.tree.map(lambda z: z[-1], path) for path in paths]
+        return values[0], list(zip(values[1:].reshape(len(solvers), STEPS), ends))
 
     first, ends = histories(params, sources, hyper)
     for solver, (values, end) in zip(solvers, ends):

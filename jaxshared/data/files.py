@@ -36,6 +36,10 @@ KINDS = (
 )
 
 
+#: What numbers of a Matrix Market file are made of; nan and inf are refused with their place.
+MARKET = b"0123456789+-.eE \t\r\nnaifNAIF"
+
+
 def read_source(path, *, transpose=False, header=None, index=None) -> Table:
     """The :class:`Table` in a file, rows being features; ``transpose`` if its rows are samples.
 
@@ -162,25 +166,50 @@ def _mtx(path, name):
 
 @contextlib.contextmanager
 def _plain_text(path):
-    """The path of an unpacked file without NUL characters.
+    """The path of an unpacked file of nothing but numbers, the last line of which has an end.
 
-    scipy's reader ends the process where it meets one, and where an open file of Python's raises.
+    scipy's reader ends the process where it meets a NUL character, where something follows the number in a
+    last line without an end (a blank will do), and where an open file of Python's raises. Of other lines
+    it drops what follows a number: 1,5 would be 1.
     """
     with contextlib.ExitStack() as stack:
-        packed = path.lower().endswith(".gz")
-        copy = stack.enter_context(tempfile.NamedTemporaryFile()) if packed else None
+        whole = not path.lower().endswith(".gz") and _ends_with_line(path)
+        copy = None if whole else stack.enter_context(tempfile.NamedTemporaryFile())
         with opened(path) as file:
-            if not (chunk := file.read(14)).lower().startswith(b"%%matrixmarket"):
-                raise ValueError("it does not begin with %%MatrixMarket")
-            while chunk:
-                if b"\0" in chunk:
-                    raise ValueError("it holds NUL characters: it is not text")
+            for chunk in _market_text(file):
                 if copy is not None:
                     copy.write(chunk)
-                chunk = file.read(2**20)
         if copy is not None:
+            copy.write(b"" if chunk.endswith(b"\n") else b"\n")
             copy.flush()
         yield path if copy is None else copy.name
+
+
+def _ends_with_line(path):
+    with open(path, "rb") as file:
+        file.seek(max(os.path.getsize(path) - 1, 0))
+        return file.read(1) == b"\n"
+
+
+def _market_text(file):
+    """The bytes of a Matrix Market file in pieces, each looked at."""
+    line = file.readline(2**20)
+    if not line.lower().startswith(b"%%matrixmarket"):
+        raise ValueError("it does not begin with %%MatrixMarket")
+    while line.startswith(b"%") or (line and not line.strip()):
+        if b"\0" in line:
+            raise ValueError("it holds NUL characters: it is not text")
+        yield line
+        line = file.readline(2**20)
+    while line:
+        odd = line.translate(None, MARKET)
+        if b"\0" in odd:
+            raise ValueError("it holds NUL characters: it is not text")
+        if odd:
+            found = odd[:1].decode("latin-1")
+            raise ValueError(f"it has {found!r} where only numbers belong, with decimal points")
+        yield line
+        line = file.read(2**20)
 
 
 def _market(path, text):

@@ -12,6 +12,7 @@ from jaxshared.data.shards import padded_rows
 from jaxshared.data.sources import unmasked
 from jaxshared.data.sparse import Compressed, Sparse
 from jaxshared.data.stream import MASKED, ahead
+from jaxshared.data.structure import check_structure
 
 __all__ = ["Facts", "look", "on_device", "ready"]
 
@@ -35,6 +36,8 @@ def look(source, name):
     features, dtype = None, np.float32
     for block in ahead(source.blocks(), lambda block: block):
         unmasked(block, f"{name}: a block", MASKED)
+        if scipy.sparse.issparse(block):
+            check_structure(block, f"{name}: a block")
         values = block.data if scipy.sparse.issparse(block) else np.asarray(block)
         if block.ndim != 2 or features not in (None, block.shape[1]):
             raise ValueError(

@@ -19,6 +19,7 @@ import scipy  # its parts are loaded when they are used
 
 from jaxshared.data.sparse import Sparse
 from jaxshared.data.split import Placed
+from jaxshared.data.structure import check_structure
 from jaxshared.data.weighted import Weighted
 from jaxshared.typing import Sources
 
@@ -438,6 +439,7 @@ def _taken(values, places, aligned):
         out = np.zeros((len(places), *values.shape[1:]), values.dtype)
         out[there] = np.asarray(values)[places[there]]
         return out
+    check_structure(values)
     rows = scipy.sparse.csr_array(values)
     lengths = np.zeros(len(places), np.int64)
     lengths[there] = np.diff(rows.indptr)[places[there]]

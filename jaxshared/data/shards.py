@@ -20,6 +20,7 @@ from jaxshared.data.names import Aligned, Table, as_table, listed
 from jaxshared.data.sources import as_source, host, unmasked
 from jaxshared.data.sparse import Compressed, Sparse, jax_sparse_kind
 from jaxshared.data.split import Placed, Split, bare, plain_mesh, under_plain_mesh
+from jaxshared.data.structure import check_structure
 from jaxshared.data.weighted import Weighted
 from jaxshared.typing import Array, Source, Sources
 
@@ -69,7 +70,7 @@ def _shard(source, mesh, axis, name):
     else:
         _check_same_features(table.features, name)
         split = Split(plain_mesh(mesh), samples_axis(mesh, axis))
-        placed = as_source(_placed(_on_host(unmasked(table.values, name)), split), name)
+        placed = as_source(_placed(_on_host(unmasked(table.values, name), name), split), name)
     # a table where something is known of the names
     known = dataclasses.replace(table, values=None) != Table(None)
     return dataclasses.replace(table, values=placed) if known else placed
@@ -98,13 +99,17 @@ def samples_axis(mesh, axis=None):
     return axis
 
 
-def _on_host(source):
+def _on_host(source, name):
     """What comes from outside as NumPy, scipy.sparse, or a Weighted: nothing is copied to a device."""
     if isinstance(source, Sparse) or jax_sparse_kind(source):
         return host(source)
-    if isinstance(source, Weighted) or scipy.sparse.issparse(source):
-        return source
-    return np.asarray(source)
+    if scipy.sparse.issparse(source):
+        check_structure(source, name)  # before compiled code takes it apart
+    return (
+        source
+        if isinstance(source, Weighted) or scipy.sparse.issparse(source)
+        else np.asarray(source)
+    )
 
 
 @dataclasses.dataclass(frozen=True)

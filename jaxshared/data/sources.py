@@ -24,7 +24,7 @@ __all__ = ["as_source", "as_sources", "checked_sources", "dense_values", "host",
 
 
 def host(source):
-    """Any source as a NumPy array or a scipy.sparse matrix; nothing is checked."""
+    """Any source as a NumPy array or a scipy.sparse matrix; of the latter only the structure is checked."""
     source = bare(source)
     if jax_sparse_kind(source):
         source = as_source(source)
@@ -32,7 +32,10 @@ def host(source):
         source = source.values
     if isinstance(source, Sparse):
         return source.to_scipy()
-    return source if scipy.sparse.issparse(source) else np.asarray(source)
+    if not scipy.sparse.issparse(source):
+        return np.asarray(source)
+    check_structure(source)
+    return source
 
 
 def as_sources(

@@ -19,6 +19,7 @@ import scipy  # its parts are loaded when they are used
 from jaxshared.checks import whole_number
 from jaxshared.data.names import Elsewhere, Table, as_table
 from jaxshared.data.sources import unmasked
+from jaxshared.data.structure import check_structure
 from jaxshared.data.tables import needed
 
 __all__ = ["Stream", "ahead", "stream"]
@@ -91,6 +92,7 @@ def _opened(source, block):
         return Stream.named(_opened(table.values.T, block).blocks, table)
     source = unmasked(source, "source", MASKED)
     if scipy.sparse.issparse(source):
+        check_structure(source)
         return _sliced(scipy.sparse.csr_array(source), block)
     if hasattr(source, "shape") and hasattr(source, "__getitem__"):
         return _sliced(source, block)

@@ -227,5 +227,5 @@ def _check_inside(index, size, line, name):
         at = int(np.flatnonzero((index < 0) | (index >= size))[0])
         raise ValueError(
             f"{name} is damaged: stored entry {at} is in {line} {index[at]}, but there are {size} "
-            f"{line}s."
+            f"{line.replace(line.split()[0], line.split()[0] + 's')}."
         )

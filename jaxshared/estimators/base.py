@@ -13,6 +13,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from jaxshared.base import Params, Status
 from jaxshared.checks import solver_of
+from jaxshared.data.structure import check_structure
 from jaxshared.estimators.shapes import (
     is_several,
     members_of,
@@ -52,6 +53,8 @@ class Factors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         options = dict(accept_sparse=FORMS, dtype=[np.float64, np.float32])
         if self._allow_nan:
             options.update(ensure_all_finite=False if scipy.sparse.issparse(X) else "allow-nan")
+        if scipy.sparse.issparse(X):
+            check_structure(X, "X")
         X = validate_data(self, X, reset=reset, **options)
         values = X.data if scipy.sparse.issparse(X) else X
         if np.isinf(values).any():

@@ -331,7 +331,7 @@ def evaluate(
     >>> evaluate([[1, 0, 2]], [[True, False, False]], excluded=[[False, True, False]]).map
     1.0
     """
-    relevant = relevant.toarray() if scipy.sparse.issparse(relevant) else relevant
+    relevant = host(relevant).toarray() if scipy.sparse.issparse(relevant) else relevant
     ranking, relevant = np.asarray(ranking), np.asarray(relevant, dtype=bool)
     if excluded is not None:
         behind = metrics.ranked_relevance(ranking, excluded)

@@ -16,6 +16,7 @@ import scipy.sparse
 from jaxshared.data.files import KINDS, read_lines, read_source
 
 MATRIX = np.array([[1.0, 0.0, 2.0], [0.0, 3.5, 0.0]])
+MARKET = b"%%MatrixMarket matrix coordinate real general\n"
 
 
 def test_every_kind_of_file_gives_the_same_matrix(tmp_path):
@@ -109,6 +110,16 @@ def test_transposing_exchanges_names_too(tmp_path):
         ("empty.npy", b"", "empty.npy cannot be read"),
         ("bad.npz", b"PK nonsense", "bad.npz cannot be read: File is not a zip file"),
         ("bad.mtx", b"%%nonsense\n", "bad.mtx cannot be read: it does not begin with"),
+        (
+            "comma.mtx",
+            MARKET + b"2 2 1\n1 1 1,5\n",
+            "comma.mtx cannot be read: it has ',' where only",
+        ),
+        (
+            "junk.mtx",
+            MARKET + b"2 2 1\n1 1 1\xf5",
+            "junk.mtx cannot be read: it has 'õ' where only",
+        ),
         ("zeros.mtx", bytes(10**6), "zeros.mtx cannot be read: it does not begin with"),
     ],
 )
@@ -119,6 +130,14 @@ def test_a_bad_file_is_named_in_one_sentence(tmp_path, name, content, message):
     with pytest.raises((ValueError, FileNotFoundError)) as caught:
         read_source(path)
     assert message in str(caught.value) and "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("end", [b"", b" ", b"\r\n", b"\n\n"])
+def test_a_last_line_may_end_as_it_likes(tmp_path, end):
+    # scipy ended the process where a blank followed and no end of the line.
+    for name, pack in (("x.mtx", bytes), ("x.mtx.gz", gzip.compress)):
+        (tmp_path / name).write_bytes(pack(MARKET + b"% a, b\n2 2 2\n1 1 1\n2 1 2.5" + end))
+        assert read_source(tmp_path / name).values.toarray().tolist() == [[1, 0], [2.5, 0]]
 
 
 def test_several_arrays_need_a_name(tmp_path):

@@ -1,9 +1,13 @@
 """No index outside of a matrix reaches compiled code, and no few bytes cost many."""
 
+import jax
 import numpy as np
 import pytest
 import scipy.sparse
 
+import jaxshared as js
+import jaxshared.estimators
+from jaxshared.data.names import Table
 from jaxshared.data.structure import check_expansion, check_extent, check_structure
 
 FORMATS = ("csr", "csc", "coo", "bsr", "dia", "lil", "dok")
@@ -88,3 +92,22 @@ def test_only_sparse_matrices_have_a_structure():
         check_structure(np.eye(2))
     with pytest.raises(ValueError, match="a source is a matrix"):
         check_structure(scipy.sparse.coo_array(np.ones(3)))
+
+
+# Each once took the matrix apart before anything had looked at it: a segmentation fault.
+DOORS = {
+    "shard": lambda m: js.shard(m, jax.make_mesh((1,), ("samples",))),
+    "stream": js.stream,
+    "blocks of a stream": lambda m: js.fit(js.NMF(1), js.stream([m]), key=jax.random.key(0)),
+    "k-means": lambda m: js.baselines.kmeans(m, 2, key=jax.random.key(0)),
+    "ranked relevance": lambda m: js.metrics.ranked_relevance(np.zeros((6, 1), int), m),
+    "estimator": lambda m: js.estimators.NMF(2).fit(m),
+    "graph": js.graph.as_graph,
+    "another order": lambda m: js.align((Table(m, tuple("abcdef")), Table(m, tuple("fedcba")))),
+}
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_every_door_looks_at_the_structure_first(door):
+    with pytest.raises(ValueError, match="is damaged: stored entry 3 is in column 1000000"):
+        DOORS[door](damaged("csr", "indices", 3, 10**6))

@@ -181,6 +181,8 @@ CLAIMS = {
     "a big.mtx": lambda: b"%%MatrixMarket matrix coordinate real general\n2000000000 2000000000 1\n1 1 1\n",
     "more than there is.mtx": lambda: b"%%MatrixMarket matrix coordinate real general\n3 3 900\n1 1 1\n",
     "outside.mtx": lambda: b"%%MatrixMarket matrix coordinate real general\n3 3 1\n4 1 1\n",
+    "a blank at the end.mtx": lambda: b"%%MatrixMarket matrix coordinate real general\n3 3 1\n1 1 1 ",
+    "decimal commas.mtx": lambda: b"%%MatrixMarket matrix coordinate real general\n3 3 1\n1 1 1,5\n",
     "no market.mtx": lambda: b"hello\n",
     "complex.mtx": lambda: b"%%MatrixMarket matrix array complex general\n1 1\n1 1\n",
     "words.csv": lambda: b"the,cat\nsat,on\nthe,mat\n",

@@ -187,6 +187,7 @@ def main(seconds):
             options = [
                 f"-max_total_time={left}",
                 "-timeout=60",
+                "-report_slow_units=60",
                 "-rss_limit_mb=4000",
                 "-max_len=6000",
             ]

@@ -25,6 +25,7 @@ PAST = {
     "factors without a name": Call("fit", (("init", "(1, 2)"),)),
     "a source number beyond memory": Call("SharedNMF", (("sharing", "{(1000000000000,): 1}"),)),
     "a NUL character in a matrix market": Call("file", (("file", ("array.mtx", "zeros", 1)),)),
+    "a last line without an end": Call("file", (("file", ("a blank at the end.mtx", "none", 0)),)),
     "a zip file that seeks before its start": Call("file", (("file", ("dense.npz", "gone", 8)),)),
     "a saved result that does": Call("load", (("damage", "gone"), ("number", "0"))),
     "restarts without end": Call("fit", (("restarts", "1000000000"),)),
