@@ -107,6 +107,10 @@ def fit(
     restarts = restarts if restarts is None else whole_number(restarts, "restarts")
     max_steps = whole_number(max_steps, "max_steps")
     if model.searches:  # a model that is not fitted by steps of a solver
+        if is_streamed(sources):
+            raise TypeError(
+                f"{type(model).__name__} holds its sources whole: it cannot stream them."
+            )
         given = dict(solver=solver, callback=callback, race=race, init=init, frozen=frozen)
         check_unused(model, **given)
         options: dict[str, Any] = dict(

@@ -224,6 +224,11 @@ def evidence(model: Model, result: Any, sources: Sources, *, rows: str = "featur
     >>> evidence(found.model, found.result, (x[:, :8], x[:, 4:])).sure.round(2).tolist()
     [1.0, 0.0, 0.0]
     """
+    if model.searches:
+        raise TypeError(
+            f"{type(model).__name__} has 0/1 factors, which js.sharing.evidence cannot refit: see the "
+            f"shares of js.factors, or let js.select choose the pattern by description length."
+        )
     params = model.normalise(getattr(result, "params", result))
     sources = as_sources(sources, num_sources=model.num_sources, rows=rows)
     check_unweighted(sources, "js.sharing.evidence")

@@ -286,6 +286,10 @@ def test_what_a_search_cannot_take_is_refused_by_name(key):
     x, model = np.eye(3, dtype=np.float32), JSBMF(1, (1, 1))
     with pytest.raises(TypeError, match=r"sources\[0\] has entry weights: Boolean factorisation"):
         js.fit(model, (js.weighted(x, x + 1), x), key=key)
+    with pytest.raises(TypeError, match="JSBMF holds its sources whole"):
+        js.fit(model, (js.stream([x]), js.stream([x])), key=key)
+    with pytest.raises(TypeError, match="JSBMF has 0/1 factors"):
+        js.sharing.evidence(model, model.fit((x, x)), (x, x))
     wrong = "JSBMF has no hyper-parameter 'coherence': it has weights, threshold"
     with pytest.raises(ValueError, match=wrong):
         js.sweep(model, (x, x), key=key, coherence=[1, 2])
