@@ -20,6 +20,7 @@ from jaxshared.base import Model, Status
 from jaxshared.checkpoint import Checkpoint
 from jaxshared.parts import placed
 from jaxshared.processes import agreed, several, together
+from jaxshared.programs import make_room
 from jaxshared.solve import CHECK_EVERY, advance, finish
 
 __all__ = ["Batch", "Drive"]
@@ -102,6 +103,7 @@ class Drive:
         with tqdm(total=total, unit="step", disable=not shown, leave=True) as bar:
             while len(self._done) < len(self.batches) and not self.interrupted:
                 batch = self.batches[len(self._done)]
+                make_room()
                 try:
                     now = _all_lanes(batch.start()()) if now is None else now
                 except KeyboardInterrupt:

@@ -15,7 +15,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-__all__ = ["LOOP", "ONCE", "keep_programs", "program"]
+__all__ = ["LOOP", "ONCE", "keep_programs", "make_room", "program"]
 
 #: For programs that run long.
 LOOP = {"xla_cpu_use_fusion_emitters": False, "xla_backend_optimization_level": 1}
@@ -60,6 +60,22 @@ def _known(options):
     except Exception:  # what an unknown option raises is another class in every version
         return None
     return dict(options)
+
+
+def make_room(share: float = 0.5) -> bool:
+    """Forget compiled programs where they hold more than ``share`` of the memory maps of this process.
+
+    Linux gives a process 65,530 by default, and each program on a CPU takes some. A long study over data of
+    many shapes would use them up, and XLA ends such a process with a segmentation fault.
+    """
+    try:
+        with open("/proc/self/maps", "rb") as maps, open("/proc/sys/vm/max_map_count") as limit:
+            full = maps.read().count(b"\n") > share * int(limit.read())
+    except OSError:  # another system, with other limits
+        return False
+    if full:
+        jax.clear_caches()
+    return full
 
 
 def keep_programs(folder: Any = None) -> None:

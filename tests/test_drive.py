@@ -213,3 +213,26 @@ def test_lanes_differ_in_ranks_only():
     grid = js.sweep(held, X, rank=[2, 3], **options)
     given = held.init(KEY, (jnp.asarray(X),))
     np.testing.assert_allclose(grid.lane(1).params.bases[0], given.bases[0], rtol=1e-6)
+
+
+CROWDED = """
+import gc, jax, numpy as np, jaxshared as js
+from jaxshared import drive, programs
+maps = lambda: open("/proc/self/maps", "rb").read().count(b"\\n")
+x = np.random.default_rng(0).gamma(1.0, size=(30, 20))
+fit = lambda: js.fit(js.NMF(2), x, key=jax.random.key(0), max_steps=20)
+first, before = fit(), maps()
+drive.make_room = lambda: programs.make_room(0.0)
+again = fit()
+assert not programs.make_room(1.0) and programs.make_room(0.0)
+gc.collect()
+assert maps() < before, (maps(), before)
+assert (first.params.bases[0] == again.params.bases[0]).all()
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="counts the maps of a process")
+def test_programs_are_forgotten_before_they_take_the_last_memory_map():
+    # In a process of its own: what is forgotten would be compiled again for the tests after this one.
+    run = subprocess.run([sys.executable, "-c", CROWDED], capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
