@@ -7,7 +7,8 @@ Sets: digits (two views as in the MultiNMF paper's table 3, other pairs, five vi
 weightings, Wikipedia's images and topics, newsgroups whose vocabulary is cut in two, and the synthetic
 views of the paper. Rows: the defaults (agreement from the data, collective start), the paper's 0.01
 from a random start, ColNMF, RGHCTC on neighbour graphs. Columns: the gauge of the coefs (columns of the
-bases that sum to one, or of norm one, over all views in units of their own) and the scale of a sample.
+bases that sum to one, or of norm one, over all views in units of their own) and the scale of a sample;
+RULE is the scale that label_views takes by itself.
 Figures are accuracy / NMI (maximum), means over seeds.
 """
 
@@ -68,6 +69,13 @@ SETS = {
     "news-1": lambda: news(1, "tfidf"),
     "news-2, cut": lambda: news(2, "cut"),
     "synthetic": toy,
+    # Nothing was chosen on these.
+    **{f"news-{seed}": (lambda seed=seed: news(seed, "tfidf")) for seed in range(10, 16)},
+    "news-16, counts": lambda: news(16, "counts"),
+    "news-17, counts": lambda: news(17, "counts"),
+    "news-18, cut": lambda: news(18, "cut"),
+    "digits, fou + kar": lambda: digits("fou+kar"),
+    "digits, pix + zer": lambda: digits("pix+zer"),
 }
 
 
@@ -93,6 +101,8 @@ def study(name, seeds):
             params = js.fit(model, sources, key=key, **options).params
             for gauge in GAUGES if row in ("ColNMF", "RGHCTC") else GAUGES[:1]:
                 coef = common_coef(params, gauge)
+                rule = js.views.label_views(params, count, key=key, gauge=gauge)
+                cells.setdefault(f"{gauge} RULE", []).append(pair(truth, rule.labels))
                 for scale in js.clustering.SCALES:
                     labels = js.clustering.cluster_coefs(coef, count, key=key, scale=scale)
                     cells.setdefault(f"{gauge} {scale}", []).append(pair(truth, labels))

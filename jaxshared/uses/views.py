@@ -34,6 +34,7 @@ __all__ = [
     "cut_weighted",
     "label_views",
     "learn_agreement",
+    "scale_of",
 ]
 
 #: The ways from coefs to labels.
@@ -42,11 +43,16 @@ WAYS = ("kmeans", "argmax")
 GAUGES = ("norms", "sums")
 
 
+# Samples whose largest component makes more than this of them, on average, belong to one each.
+PURE = 0.5
+
+
 class ViewLabels(NamedTuple):
-    """Labels (samples,), and the way that made them."""
+    """Labels (samples,), the way that made them, and the scale that k-means saw (None for argmax)."""
 
     labels: np.ndarray
     way: str
+    scale: str | None = None
 
 
 def label_views(
@@ -55,7 +61,7 @@ def label_views(
     *,
     key: Array,
     way: str = "kmeans",
-    scale: str = "unit",
+    scale: str | None = None,
     gauge: str = "norms",
 ) -> ViewLabels:
     """Labels of the samples from the factors of a model of views, as a :class:`ViewLabels`.
@@ -63,8 +69,8 @@ def label_views(
     Labels come from the consensus, or from the coef where there is only one (ColNMF, ConcatNMF, NMF of
     one view, RGHCTC). ``way``: "kmeans", or "argmax", which makes as many clusters as there are
     components. ``num_clusters`` is the rank unless given. ``scale`` is that of
-    :func:`jaxshared.clustering.scale_coefs`, ``gauge`` that of :func:`common_coef`. A sample
-    without coefs (absent from every view) takes no part and is labelled -1.
+    :func:`jaxshared.clustering.scale_coefs`, by default :func:`scale_of` the coef; ``gauge`` is that of
+    :func:`common_coef`. A sample without coefs (absent from every view) takes no part and is labelled -1.
 
     >>> import jax, jax.numpy as jnp, jaxshared as js
     >>> x, y = jnp.kron(jnp.eye(2), jnp.ones((3, 4))), jnp.kron(jnp.eye(2), jnp.ones((2, 4)))
@@ -85,12 +91,29 @@ def label_views(
         )
     known = coef.any(axis=1)
     if way == "argmax":
-        labels = coef[known].argmax(axis=1)
+        scale, labels = None, coef[known].argmax(axis=1)
     else:
+        scale = scale_of(coef) if scale is None else scale
         labels = cluster_coefs(coef[known], num_clusters, key=key, scale=scale)
     every = np.full(len(coef), -1)
     every[known] = labels
-    return ViewLabels(every, way)
+    return ViewLabels(every, way, scale)
+
+
+def scale_of(coef: Any) -> str:
+    """What k-means should see of a coef (samples, rank): "hellinger" or "unit".
+
+    Square roots where one component makes more than half of a sample, on average: the small coefs beside it
+    then tell clusters apart, and at norm one hardly count. Where samples mix many components (strokes of
+    digits) the small ones are noise, which roots would raise: norm one.
+
+    >>> scale_of([[0.8, 0.1, 0.1], [0.1, 0.7, 0.2]]), scale_of([[0.4, 0.3, 0.3], [0.3, 0.3, 0.4]])
+    ('hellinger', 'unit')
+    """
+    coef = np.asarray(coef, np.float64)
+    total = coef.sum(axis=1)
+    largest = coef.max(axis=1)[total > 0] / total[total > 0]
+    return "hellinger" if largest.size and largest.mean() > PURE else "unit"
 
 
 class LearnedAgreement(NamedTuple):

@@ -59,6 +59,22 @@ def test_the_one_coef_of_rghctc_is_labelled_as_that_of_colnmf():
             np.testing.assert_array_equal(found, wanted)
 
 
+def test_square_roots_are_taken_where_samples_have_one_component_each():
+    """Clusters that differ in small coefs only, beside a large one: norm one does not see them."""
+    rng = np.random.default_rng(8)
+    truth = np.repeat([0, 1], 60)
+    pure = np.stack(
+        [0.9 + 0.3 * rng.random(120), 0.002 + 0.04 * truth, 0.1 + 0.2 * rng.random(120)], axis=1
+    )
+    found = label_views(with_consensus(pure), 2, key=KEY)
+    assert found.scale == "hellinger" and accuracy(truth, found.labels) > 0.95
+    assert (
+        accuracy(truth, label_views(with_consensus(pure), 2, key=KEY, scale="unit").labels) < 0.95
+    )
+    assert label_views(with_consensus(0.4 + rng.random((20, 3))), key=KEY).scale == "unit"
+    assert label_views(with_consensus(pure), key=KEY, way="argmax").scale is None
+
+
 def test_neither_gauge_depends_on_units_or_on_the_scale_of_a_column():
     rng = np.random.default_rng(3)
     bases, coef = [rng.random((5, 3)), rng.random((7, 3))], rng.random((30, 3))
