@@ -25,7 +25,7 @@ from jaxshared.solve import solve
 
 __all__ = ["fit_padded", "num_programs", "precision", "project_padded", "round_up"]
 
-# With fewer entries a fit takes less time than its compilation: sizes are rounded to powers of two then.
+# With fewer stored entries a fit takes less time than its compilation: sizes become powers of two then.
 SMALL = 2**20
 # For those XLA is asked to hurry: half of the time to compile, and the same time to run, measured on a CPU.
 HURRY = {"xla_cpu_use_fusion_emitters": False, "xla_backend_optimization_level": 1}
@@ -71,7 +71,7 @@ def padded_source(matrix, coarse, weights=None, *, exact=False):
     matrix = np.pad(matrix, ((0, 0), (0, extra)))
     seen = ~np.isnan(matrix)
     if weights is None and seen.all():
-        return jnp.asarray(matrix)
+        return matrix  # goes to the device as an argument, without a program of its own
     ones = np.ones(matrix.shape[1] - extra) if weights is None else weights
     entry = seen * np.pad(ones, (0, extra))
     entry = jnp.asarray(entry, matrix.dtype)
@@ -89,8 +89,16 @@ def _filled(rows, more):
 
 
 def padded_model(model, coarse):
-    """The same model with its rank rounded up; models of several sources stay as they are."""
-    return model.replace(rank=round_up(model.rank, coarse)) if isinstance(model, NMF) else model
+    """The same model with its rank rounded up; models of several sources stay as they are.
+
+    To 16, 24, 32, 48, 64, ... if ``coarse``: columns cost more than samples, by the square of their number.
+    """
+    if not isinstance(model, NMF):
+        return model
+    rank = round_up(model.rank, coarse)
+    return model.replace(
+        rank=3 * rank // 4 if coarse and 16 < model.rank <= 3 * rank // 4 else rank
+    )
 
 
 def _free_zeros(model):
@@ -99,26 +107,29 @@ def _free_zeros(model):
     return loss.least_squares or getattr(loss, "beta", 1) >= 1
 
 
-def is_small(features, samples):
+def is_small(*matrices):
     """Whether compilation takes longer than what is compiled."""
-    return features * samples <= SMALL
+    entries = [m.nnz if scipy.sparse.issparse(m) else m.shape[0] * m.shape[1] for m in matrices]
+    return sum(entries) <= SMALL
 
 
-def fit_padded(model, matrices, *, key, changes, solver, max_steps, tol, restarts, weights=None):
+def fit_padded(model, matrices, *, seed, changes, solver, max_steps, tol, restarts, weights=None):
     """``(result, params)`` of the best restart: params for the model and samples that were given.
 
     ``matrices``: one (features, samples) matrix per source, NumPy or scipy.sparse, checked. ``weights``:
     one weight per sample and source, or None.
     """
     samples = [matrix.shape[1] for matrix in matrices]
-    coarse = is_small(matrices[0].shape[0], sum(samples))
+    coarse = is_small(*matrices)
     weights = [None] * len(samples) if weights is None else weights
     exact = not _free_zeros(model) or (len(matrices) > 1 and model.loss != "squared")
     sources = tuple(padded_source(x, coarse, w, exact=exact) for x, w in zip(matrices, weights))
     wide = padded_model(model, coarse)
-    start = (
-        _random_basis(key, wide, model, matrices[0], restarts) if isinstance(model, NMF) else None
-    )
+    key, start = None, None
+    if isinstance(model, NMF):  # a key of JAX is a program of its own
+        start = _random_basis(seed, wide, model, matrices[0], restarts)
+    else:
+        key = jax.random.key(seed)
     ranks = np.asarray(model.ranks)
     run = _program(_fit, coarse)
     given = wide, ranks, key, sources, changes, tol, start, solver, max_steps, restarts, samples
@@ -135,9 +146,9 @@ def fit_padded(model, matrices, *, key, changes, solver, max_steps, tol, restart
     return result, params
 
 
-def _random_basis(key, wide, model, matrix, restarts):
+def _random_basis(seed, wide, model, matrix, restarts):
     """Columns unlike each other, drawn on the host: JAX's generator would be a third of the program."""
-    random = np.random.default_rng(np.asarray(jax.random.key_data(key)))
+    random = np.random.default_rng(seed)
     basis = np.zeros((restarts, matrix.shape[0], wide.rank), matrix.dtype)
     for own in basis:  # one restart is the first of many
         own[:, : model.rank] = random.exponential(size=(matrix.shape[0], model.rank)) ** 2
@@ -157,7 +168,9 @@ def _fit(model, ranks, key, sources, changes, tol, start, solver, max_steps, res
 
     if restarts == 1:
         return one(key, None if start is None else start[0])
-    keys = jax.vmap(lambda i: jax.random.fold_in(key, i))(jnp.arange(restarts))
+    keys = None
+    if key is not None:
+        keys = jax.vmap(lambda i: jax.random.fold_in(key, i))(jnp.arange(restarts))
     results = jax.vmap(one)(keys, start)
     best = jnp.nanargmin(results.objective)
     return jax.tree.map(lambda leaf: leaf[best], results)
@@ -183,7 +196,7 @@ def _even_start(model, basis, sources):
 
 def project_padded(model, params, matrix, index=0, *, changes=None):
     """``(coefs, value, size)`` of new samples: their loss on the bases, and what it is measured by."""
-    rank, coarse = sum(model.ranks), is_small(*matrix.shape)
+    rank, coarse = sum(model.ranks), is_small(matrix)
     if isinstance(model, NMF):  # with its rank rounded up as in the fit
         wide = padded_model(model, coarse)
         basis = np.pad(params.bases[0], ((0, 0), (0, wide.rank - model.rank)))

@@ -70,7 +70,7 @@ class Factors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         return X
 
     def _seed(self):
-        return jax.random.key(check_random_state(self.random_state).randint(2**31 - 1))
+        return int(check_random_state(self.random_state).randint(2**31 - 1))
 
 
 class Grouped(Factors):
@@ -113,7 +113,7 @@ class Grouped(Factors):
         options.update(changes=self._strengths(), solver=solver_of(self.solver, Accelerated()))
         with precision(matrices[0].dtype):
             heavy = None if squared else weights
-            options.update(weights=heavy, key=self._seed())
+            options.update(weights=heavy, seed=self._seed())
             result, params = fit_padded(self.model_, matrices, **options)
             host = jax.tree.map(np.asarray, result._replace(params=None))
         return host._replace(params=params, status=Status(int(host.status)))

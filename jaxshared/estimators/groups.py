@@ -212,7 +212,12 @@ class BooleanMF(Grouped):
         if weights is not None:
             raise ValueError("Boolean factors have no sample weights.")
         options = dict(max_steps=self.max_iter, restarts=self.n_init)
-        result = fit(self.model_, [dense(part).T for part in parts], key=self._seed(), **options)
+        result = fit(
+            self.model_,
+            [dense(part).T for part in parts],
+            key=jax.random.key(self._seed()),
+            **options,
+        )
         return jax.tree.map(np.asarray, result)
 
     def _projected(self, part, index):

@@ -69,7 +69,12 @@ class MultiViewNMF(Factors):
         with precision(parts[0].dtype):
             sources = [missing(p.T) if np.isnan(p).any() else p.T for p in map(dense, parts)]
             found = fit(
-                self.model_, sources, key=self._seed(), hyper=changes, solver=self.solver, **options
+                self.model_,
+                sources,
+                key=jax.random.key(self._seed()),
+                hyper=changes,
+                solver=self.solver,
+                **options,
             )
             params = self.model_.normalise(found.params)
             weights = self.model_.hyper(sources, **changes).weights
