@@ -44,12 +44,21 @@ def sources(
         items = several.items() if isinstance(several, Mapping) else enumerate(several)
         found = {str(name): _table(each, layer) for name, each in items}
         if batch_key is not None:
-            raise ValueError("batch_key is for one AnnData: several are the sources themselves.")
+            raise ValueError(
+                "batch_key is for one AnnData: several, and the modalities of a MuData, are the sources "
+                "themselves. For the batches of one modality pass that alone, as mdata['rna']."
+            )
         return found
     if batch_key is None:
         return {"all": _table(data, layer)}
     if batch_key not in data.obs:
         raise ValueError(f"batch_key is {batch_key!r}: .obs has {', '.join(map(str, data.obs))}.")
+    missing = int(data.obs[batch_key].isna().sum())
+    if missing:
+        raise ValueError(
+            f".obs[{batch_key!r}] is empty for {missing} of {data.n_obs} cells: leave them out, "
+            f"data[data.obs[{batch_key!r}].notna()].copy(), or give them a batch."
+        )
     labels = np.asarray(data.obs[batch_key].astype(str))
     return {name: _table(data[labels == name], layer) for name in np.unique(labels).tolist()}
 
@@ -77,6 +86,17 @@ def fit(
     ((8, 3), (30, 3), ('high', 'low'))
     """
     found = sources(data, batch_key=batch_key, layer=layer)
+    if _is_muon(data) and model.aligned == "features":
+        raise ValueError(
+            f"{type(model).__name__} compares sources over the same genes, the modalities of a MuData are "
+            f"views of the same cells: use js.ColNMF, js.MultiNMF or js.ConcatNMF, or pass several AnnData "
+            f"of one modality."
+        )
+    if batch_key is not None and model.num_sources not in (None, len(found)):
+        raise ValueError(
+            f".obs[{batch_key!r}] has {len(found)} batches ({', '.join(found)}) and the model describes "
+            f"{model.num_sources} sources: it needs one for each."
+        )
     result = fit_sources(model, found, key=key, **options)
     write(data, model, result, batch_key=batch_key, key_added=key_added, to_obs=to_obs)
     return result

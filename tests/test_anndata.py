@@ -151,6 +151,10 @@ def test_modalities_are_views_of_the_same_cells(tmp_path):
         jad.fit(js.ColNMF(2), both, key=KEY, max_steps=20)
         both.write_h5mu(tmp_path / "cells.h5mu")
         assert js.fit(js.ColNMF(2), both, key=KEY, max_steps=5).names.sources == ("rna", "protein")
+    with pytest.raises(ValueError, match=r"JSNMF compares .* same genes.*use js\.ColNMF"):
+        jad.fit(MODEL, both, key=KEY)
+    with pytest.raises(ValueError, match=r"one modality pass that alone"):
+        jad.fit(MODEL, both, batch_key="dose", key=KEY)
     assert both.obsm["X_jaxshared"].shape == (40, 2)
     assert both["protein"].varm["jaxshared"].shape == (6, 2)
     table = read_source(f"{tmp_path / 'cells.h5mu'}:protein")
@@ -167,3 +171,8 @@ def test_wrong_keys_are_named():
         jad.fit(MODEL, data, batch_key="dose", layer="raw", key=KEY)
     with pytest.raises(ValueError, match=r"\.varm has no 'jaxshared'"):
         jad.top_genes(data)
+    with pytest.raises(ValueError, match=r"2 batches \(high, low\) and the model describes 1"):
+        jad.fit(js.NMF(2), data, batch_key="dose", key=KEY)
+    data.obs["day"] = [None] * 3 + ["one", "two"] * 18 + ["one"]
+    with pytest.raises(ValueError, match=r"\.obs\['day'\] is empty for 3 of 40 cells"):
+        jad.fit(MODEL, data, batch_key="day", key=KEY)
