@@ -211,8 +211,8 @@ def _facts(pages, shares, told, checks, clock):
             ", ".join(f"{r} {n}" for n, r in zip(("shared", *pages.names), ranks)),
         ),
         ("shared part of common chapters", report.percent(both)),
-        ("of chapters of one book", report.percent(alone)),
-        ("common page above own page", report.percent(ordering(pages, shares))),
+        ("shared part of other chapters", report.percent(alone)),
+        ("pairs of pages in the right order", report.percent(ordering(pages, shares))),
         ("checks of updates that hold", f"{right} of {total}"),
         ("time", f"{sum(seconds for _, seconds in clock.parts):.0f} s"),
     )

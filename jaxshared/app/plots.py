@@ -335,7 +335,7 @@ def sharing_spectrum(
                 )
             axes.set_xticks(range(len(used)), [factors.labels[r].rsplit(" ", 1)[1] for r in used])
             axes.set(title=names[i], ylabel="energy", xlabel="number of the component in its basis")
-            axes.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
+            axes.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.3g}%")
             axes.grid(axis="x", visible=False)
             axes.legend()
     return figure
