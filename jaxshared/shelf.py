@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-from typing import Any
 
 import numpy as np
 
@@ -110,25 +109,28 @@ class _File:
 
     def __init__(self, path, shape, dtype, again):
         self.path, self.shape, self.dtype = path, shape, np.dtype(dtype)
-        found = self._checked() if again else self._made()
-        self._offset = found.offset
+        if again:
+            self._check()
+        else:
+            self._make()
+        # rows stand at the end of the file
+        self._offset = os.path.getsize(path) - shape[0] * shape[1] * self.dtype.itemsize
 
-    def _checked(self):
+    def _check(self):
         if not os.path.exists(self.path):
             raise ValueError(
                 f"{self.path} is gone, and the checkpoint goes on from it: remove the checkpoint to start "
                 f"afresh."
             )
-        found: Any = np.load(self.path, mmap_mode="r")
-        if found.shape != self.shape:
+        found = np.load(self.path, mmap_mode="r").shape
+        if found != self.shape:
             raise ValueError(
-                f"{self.path} has shape {found.shape} but the checkpoint goes on from {self.shape}: remove "
+                f"{self.path} has shape {found} but the checkpoint goes on from {self.shape}: remove "
                 f"both to start afresh."
             )
-        return found
 
-    def _made(self):
-        return np.lib.format.open_memmap(self.path, "w+", self.dtype, self.shape)
+    def _make(self):
+        np.lib.format.open_memmap(self.path, "w+", self.dtype, self.shape)
 
     def _at(self, row):
         return self._offset + row * self.shape[1] * self.dtype.itemsize

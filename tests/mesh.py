@@ -29,8 +29,8 @@ def largest_collective(text):
     return max((int(d) for shape in shapes for d in shape.split(",") if d), default=0)
 
 
-def history(model, sources, hyper, solver):
-    """Objectives from the start over some steps, the factors, and the compiled program."""
+def program_of(model, sources, hyper, solver):
+    """Objectives from the start over some steps, and the factors, as a compiled program; its arguments."""
 
     @jax.jit
     def run(key, sources, hyper):
@@ -44,8 +44,14 @@ def history(model, sources, hyper, solver):
         return rest, state.params
 
     problem = Problem.of(model, sources, hyper)
-    program = run.lower(jax.random.key(1), problem.sources, problem.hyper).compile()
-    return *program(jax.random.key(1), problem.sources, problem.hyper), program.as_text()
+    given = (jax.random.key(1), problem.sources, problem.hyper)
+    return run.lower(*given).compile(), given
+
+
+def history(model, sources, hyper, solver):
+    """What the program finds, and its text."""
+    program, given = program_of(model, sources, hyper, solver)
+    return *program(*given), program.as_text()
 
 
 def wide(row, density):

@@ -162,6 +162,17 @@ def _parquet(path, names, block):
         yield np.stack([column.to_numpy(zero_copy_only=False) for column in batch.columns], 1)
 
 
+def _head(path):
+    """(shape, whether by columns, dtype) of a .npy and where its values begin; nothing is mapped."""
+    read = {
+        (1, 0): np.lib.format.read_array_header_1_0,
+        (2, 0): np.lib.format.read_array_header_2_0,
+    }
+    with open(path, "rb") as file:
+        version = np.lib.format.read_magic(file)
+        return read[version](file) if version in read else None, file.tell()
+
+
 @dataclasses.dataclass(frozen=True)
 class _Rows:
     """Rows of a .npy, or entries of one with a single axis, read when they are asked for.
@@ -178,10 +189,10 @@ class _Rows:
     @classmethod
     def of(cls, path):
         """Of a file; one that is written column after column is mapped after all."""
-        found = np.load(path, mmap_mode="r")
-        if not found.flags.c_contiguous or found.ndim not in (1, 2):
-            return found
-        return cls(os.fspath(path), found.shape, found.dtype, found.offset)
+        head, offset = _head(path)
+        if head is None or head[1] or len(head[0]) not in (1, 2) or head[2].hasobject:
+            return np.load(path, mmap_mode="r")
+        return cls(os.fspath(path), head[0], head[2], offset)
 
     def __len__(self):
         return self.shape[0]
