@@ -93,10 +93,15 @@ def launched(arguments, count, **options):
     return first
 
 
+def step_seconds(kind, count, **options):
+    """Of ``worker``; the runtime prints too."""
+    return float(launched(["worker", kind], count, **options).split()[-1])
+
+
 def processes():
     """Time per step and efficiency of two processes of one thread."""
     for kind in ("dense", "sparse"):
-        one, two = (float(launched(["worker", kind], count)) for count in (1, 2))
+        one, two = (step_seconds(kind, count) for count in (1, 2))
         print(
             f"{kind}: one process {1e3 * one:.1f} ms a step, two {1e3 * two:.1f} ms: "
             f"{one / two:.2f} times as fast, efficiency {one / two / 2:.2f}",
@@ -146,9 +151,9 @@ def exchanged(features, rank):
 def namespaces():
     """The formula of the page on scale against a slow wire."""
     for kind, features in (("dense", FEATURES), ("sparse", SPARSE_FEATURES)):
-        local = float(launched(["worker", kind], 2))
+        local = step_seconds(kind, 2)
         with two_hosts() as (prefix, told):
-            far = float(launched(["worker", kind], 2, prefix=prefix, address="10.199.0.1:5555"))
+            far = step_seconds(kind, 2, prefix=prefix, address="10.199.0.1:5555")
         wire = exchanged(features, RANK) * 8 / 100e6
         print(
             f"{kind}: two processes {1e3 * local:.1f} ms a step; {told}: {1e3 * far:.1f} ms; formula: "

@@ -1,4 +1,4 @@
-"""Larger than memory: ``python -m benchmarks.scale_stream large FILE [PASSES]``, ``minibatch``.
+"""Larger than memory: ``python -m benchmarks.scale_stream large FILE [PASSES [RANK]]``, ``minibatch``.
 
 ``large``: a file of ``benchmarks.scale_files`` fitted in a process whose address space is limited to 2 GB
 (RLIMIT_AS), with its coefs on disk: time per pass, beside that of reading alone and of the products alone.
@@ -26,9 +26,9 @@ from . import best_of, peak_mib
 LIMIT, RANK = 2 * 2**30, 20
 
 
-def large(path, passes="3"):
+def large(path, passes="3", rank=str(RANK)):
     """``streamed`` in a process that cannot have more than 2 GB."""
-    command = [sys.executable, "-m", "benchmarks.scale_stream", "streamed", path, passes]
+    command = [sys.executable, "-m", "benchmarks.scale_stream", "streamed", path, passes, rank]
     limit = lambda: resource.setrlimit(resource.RLIMIT_AS, (LIMIT, LIMIT))
     # a thread's arena reserves 64 MB of addresses whether it uses them or not
     environment = {**os.environ, "MALLOC_ARENA_MAX": "2"}
@@ -46,9 +46,10 @@ def _forget(path):
             os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
-def streamed(path, passes):
+def streamed(path, passes, rank):
     """Inside the limit. Every pass begins without anything of the file in memory."""
-    passes, size = int(passes), sum(file.stat().st_size for file in _files(path))
+    passes, rank = int(passes), int(rank)
+    size = sum(file.stat().st_size for file in _files(path))
     file = js.stream(path)
     _forget(path)
     begun = time.perf_counter()
@@ -59,8 +60,8 @@ def streamed(path, passes):
         f"{size / reading / 1e6:.0f} MB/s",
         flush=True,
     )
-    products = count * _products(next(file.blocks()))
-    print(f"the two products of a step alone, rank {RANK}: {products:.1f} s a pass", flush=True)
+    products = count * _products(next(file.blocks()), rank)
+    print(f"the two products of a step alone, rank {rank}: {products:.1f} s a pass", flush=True)
     marks = []
 
     def blocks():
@@ -70,7 +71,7 @@ def streamed(path, passes):
 
     with tempfile.TemporaryDirectory(dir=pathlib.Path(path).parent) as folder:
         source = js.stream(blocks, coefs=folder)
-        result = js.fit(js.NMF(RANK), source, key=jax.random.key(0), max_steps=passes, tol=None)
+        result = js.fit(js.NMF(rank), source, key=jax.random.key(0), max_steps=passes, tol=None)
         marks.append(time.perf_counter())
         before, made = np.diff(marks)[:2], np.diff(marks)[2:]
         print(
@@ -83,12 +84,12 @@ def streamed(path, passes):
         )
 
 
-def _products(block):
+def _products(block, rank):
     """Seconds of X H and X^T B of one block that is on the device."""
     facts = look(js.stream(lambda: iter([block])), "block")
     array = jax.device_put(ready(block, facts, np.float32))
     rng = np.random.default_rng(0)
-    basis, coef = (rng.random((n, RANK), dtype=np.float32) for n in block.shape[::-1])
+    basis, coef = (rng.random((n, rank), dtype=np.float32) for n in block.shape[::-1])
 
     @jax.jit
     def both(array, basis, coef):

@@ -173,7 +173,8 @@ class _Run:
             return sizes.pop(), [ready(block, self.facts[i], self.dtype) for block, i in pairs]
 
         streams = zip(*(self.sources[i].blocks() for i in members), strict=True)
-        for count, arrays in ahead(streams, prepared):
+        # one thread reads, another prepares
+        for count, arrays in ahead(ahead(streams, lambda blocks: blocks, depth=1), prepared):
             yield begin, count, jax.device_put(arrays, may_alias=True)  # nobody writes there
             begin += count
 

@@ -52,6 +52,11 @@ def main(number, count, port, folder):
     told = ["--rank", "2", "--solver", "hals", "--max-steps", "20", "-o", str(folder / "run"), "-q"]
     told += ["--header", "no"]
     assert cli.main(["fit", "--distributed", *files, *told]) == 0
+    # a result that is finished is left alone, by another command too
+    written = (folder / "run" / "result.npz").stat()
+    assert cli.main(["fit", "--distributed", *files, *told]) == 0
+    assert cli.main(["fit", "--distributed", *files, *told, "--seed", "1"]) == 2
+    assert (folder / "run" / "result.npz").stat() == written
     if number == 0:
         np.save(folder / "sweep.npy", [row["objective"] for row in rows])
 

@@ -26,6 +26,7 @@ import jaxshared as js
 
 from .mesh import largest_collective, program_of
 from .table import ROWS, make_sources
+from .test_mesh import QUICK
 from .test_processes import free_port
 
 PLACES = {"2 devices": (2, 1), "4 devices": (4, 1), "2 processes": (1, 2), "4 processes": (1, 4)}
@@ -90,7 +91,7 @@ def worker(path, devices, processes, number, port, wanted):
 def launched(place, devices, processes, folder, wanted):
     """The histories of one place."""
     path, port = os.path.join(folder, f"{place}.json"), free_port()
-    flags = f"--xla_force_host_platform_device_count={devices}"
+    flags = f"--xla_force_host_platform_device_count={devices} {QUICK}"
     command = [sys.executable, "-m", "tests.spread", "worker", path, str(devices), str(processes)]
     started = [
         subprocess.Popen(

@@ -79,7 +79,7 @@ def test_the_command_starts_by_itself_and_keeps_features_together(tmp_path):
         timeout=300,
     )
     assert ended.returncode == 0, ended.stderr[-2000:]
-    assert os.listdir(tmp_path / "run") == ["result.npz"]
+    assert sorted(os.listdir(tmp_path / "run")) == ["result.npz", "settings.json"]
     found, _ = js.load(tmp_path / "run" / "result.npz")
     assert found.names.features == (("x", "y", "z"),)
     basis, coef = (

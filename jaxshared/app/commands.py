@@ -71,7 +71,7 @@ def demo(task: Demo) -> int:
 def fit_files(task: Fit) -> int:
     """``jaxshared fit``: factors, table, report and settings in one folder."""
     if task.distributed:
-        return fit_spread(task, lambda: _options(task, build_model(task)))
+        return fit_spread(task, lambda model: _options(task, model))
     record, model = run_record(task), build_model(task)
     if _is_done(task, record):
         return 0
@@ -230,7 +230,8 @@ def report_run(task: Report) -> int:
     """``jaxshared report``: the report of a finished run once more."""
     record = read_settings(task.run)
     if record["command"] != "fit":
-        raise ValueError(f"{task.run} holds a {record['command']}: its report is report.html.")
+        has = "report.html" if record["command"] == "sweep" else "none, js.load reads result.npz"
+        raise ValueError(f"{task.run} holds a {record['command']}: its report is {has}.")
     shown = _shown(record, task)
     result, model = _result(task.run)
     if changed_sources(record):

@@ -312,9 +312,9 @@ def _place(name):
     return (name == SETTINGS, name in RESULTS[:2], name)
 
 
-def seal(draft: str, record: dict, result: str) -> None:
-    """Put settings into a draft that say the run is finished, and by which result."""
-    record = {**record, "finished": {result: _digest(draft, result)}}
+def seal(draft: str, record: dict, *results: str) -> None:
+    """Put settings into a draft that say the run is finished, and by which results."""
+    record = {**record, "finished": {result: _digest(draft, result) for result in results}}
     write_text(os.path.join(draft, SETTINGS), json.dumps(record, indent=2) + "\n")
 
 

@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import glob
+import itertools
 import json
 import os
 import sys
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import numpy as np
 import scipy  # its parts are loaded when they are used
 
 from jaxshared.app.inputs import build_model, check_same_samples, is_text
-from jaxshared.app.runs import CHECKPOINT
+from jaxshared.app.runs import CHECKPOINT, begin_run, is_finished, locked, run_record, seal
 from jaxshared.app.settings import Fit
 from jaxshared.data.files import Table, read_source
 from jaxshared.data.names import Names, matched
 from jaxshared.data.shards import shard
 from jaxshared.fit import fit
 from jaxshared.parts import remove_parts
-from jaxshared.processes import dictated, initialize
+from jaxshared.processes import barrier, dictated, initialize
 from jaxshared.store import save
 
 __all__ = ["fit_spread", "shares"]
@@ -30,7 +33,7 @@ __all__ = ["fit_spread", "shares"]
 WHOLE = ("tfidf", "text", "outlet", "title", "labels", "vocabulary", "clusters")
 
 
-def fit_spread(task: Fit, options: Callable[[], dict]) -> int:
+def fit_spread(task: Fit, options: Callable[[Any], dict]) -> int:
     """Samples of all files of a source side by side, process after process; ``result.npz`` and its parts.
 
     ``options`` is asked when the processes know of each other: a key would start JAX before that.
@@ -38,6 +41,36 @@ def fit_spread(task: Fit, options: Callable[[], dict]) -> int:
     _check(task)
     if not jax.distributed.is_initialized():
         initialize(task.coordinator, task.processes, task.process)
+    with contextlib.ExitStack() as held:
+        record = _entered(task, held)
+        return 0 if record is None else _fit(task, options, record)
+
+
+def _entered(task, held):
+    """The settings that the run has; None if it is finished. Process 0 looks, and all do the same."""
+    answer: dict = {}
+    if jax.process_index() == 0:
+        try:
+            files = tuple(itertools.chain(*shares(task.sources)))
+            nobody = dict(coordinator=None, processes=None, process=None)
+            record = run_record(dataclasses.replace(task, sources=files, **nobody))
+            record["command"] = "distributed fit"
+            held.enter_context(locked(task.output))
+            answer = {"record": record}
+            if is_finished(task.output, record, force=task.force):
+                answer = {}
+                print(f"{task.output} is already finished; --force does it again.")
+            else:
+                begin_run(task.output, record, force=task.force)
+        except (ValueError, OSError) as error:
+            answer = {"error": str(error)}
+    answer = json.loads(dictated(json.dumps(answer)))
+    if "error" in answer:
+        raise ValueError(answer["error"])
+    return answer.get("record")
+
+
+def _fit(task, options, record):
     files = shares(task.sources)
     model = build_model(dataclasses.replace(task, sources=tuple(names[0] for names in files)))
     if task.names and len(task.names) != len(files):
@@ -48,11 +81,14 @@ def fit_spread(task: Fit, options: Callable[[], dict]) -> int:
     mesh = jax.make_mesh((jax.device_count(),), ("samples",))
     tables, names = _tables(files, here, count, task, model.aligned)
     sources = tuple(shard(table.values, mesh) for table in tables)
-    os.makedirs(task.output, exist_ok=True)
     said = task.quiet or here > 0
     try:
-        result = fit(model, sources, **{**options(), "progress": not said})
+        result = fit(model, sources, **{**options(model), "progress": not said})
         save(os.path.join(task.output, "result.npz"), result._replace(names=names), model)
+        barrier("the parts of another result are gone")
+        if here == 0:
+            parts = sorted(n for n in os.listdir(task.output) if n.startswith("result.npz"))
+            seal(task.output, record, *parts)
         remove_parts(os.path.join(task.output, CHECKPOINT))
     except RuntimeError as error:
         print(f"jaxshared: {error}", file=sys.stderr, flush=True)
