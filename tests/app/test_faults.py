@@ -79,9 +79,10 @@ def checked(folder, whole, result, without=()):
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_a_kill_at_any_file_operation_loses_nothing(files, name, monkeypatch, capsys):
+def test_a_kill_at_any_file_operation_loses_nothing(files, name, capsys, record_property):
     whole, log = reference(files, name)
     assert len(log) > 30
+    record_property("compilation", f"killed at each of the {len(log)} file operations of a {name}")
     for at in range(1, len(log) + 1):
         with pytest.MonkeyPatch.context() as patch, pytest.raises(Killed):
             Faults(files / "out", at).install(patch)

@@ -1,23 +1,26 @@
-"""``python -m tests.hostile.kills [number]``: kill -9 at random moments, then the same command again.
+"""``python -m tests.hostile.kills [number [command ...]]``: kill -9 at random moments, then the same again.
 
-A fit and a sweep of files on the command line. Every rerun must end well, with the same factors (or the
-same table) as a run that nothing happened to, and leave no file behind that such a run does not leave.
-Moments are drawn by the processor time of the run, so that a busy machine does not move them.
+A fit and a sweep of files on the command line, each in a process of its own that is forked from one that has
+imported everything and done nothing. Every rerun must end well, with the same arrays (or the same table) as a
+run that nothing happened to, and leave no file behind that such a run does not leave. Moments are drawn by
+the processor time of the run, so that a busy machine does not move them.
 """
 
 from __future__ import annotations
 
+import contextlib
+import multiprocessing
 import os
 import pathlib
 import random
-import subprocess
 import sys
 import tempfile
 import time
 
+import jax
 import numpy as np
 
-import jaxshared as js
+from jaxshared.app import cli
 
 from .__main__ import processor_seconds
 
@@ -31,27 +34,29 @@ COMMANDS = {
 
 
 def start(command, folder):
+    child = multiprocessing.get_context("fork").Process(target=run, args=(command, folder))
+    child.start()
+    return child
+
+
+def run(command, folder):
     # What one run compiles is kept for the next.
-    kept = {"JAX_COMPILATION_CACHE_DIR": PROGRAMS.name}
-    kept["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
-    return subprocess.Popen(
-        [sys.executable, "-m", "jaxshared", *command, *LONG],
-        cwd=folder,
-        env={**os.environ, **kept},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    jax.config.update("jax_compilation_cache_dir", PROGRAMS.name)
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+    os.chdir(folder)
+    with open("said.txt", "w") as said, contextlib.redirect_stderr(said):
+        code = cli.main([*command, *LONG])
+    sys.exit(code)
 
 
 def outcome(folder):
-    """What a run left: its factors or its table, and the names of its files."""
+    """What a run left: its arrays or its table, and the names of its files."""
     out = pathlib.Path(folder, "out")
     names = sorted(os.listdir(out))
     if "result.npz" not in names:
         return (out / "table.csv").read_bytes(), names
-    result, _ = js.load(out / "result.npz")
-    return [np.asarray(each) for each in (*result.params.bases, *result.params.coefs)], names
+    with np.load(out / "result.npz") as file:
+        return [file[name] for name in file.files], names
 
 
 def same(one, other):
@@ -73,36 +78,36 @@ def write_sources(folder):
 def spent(child):
     """Run to the end; the processor time it took, to a hundredth."""
     seconds = 0.0
-    while child.poll() is None:
+    while child.exitcode is None:
         seconds = processor_seconds(child) or seconds  # none is left of a process that has ended
         time.sleep(0.01)
-    child.communicate()
     return seconds
 
 
 def kill_and_go_on(command, whole, moment, folder):
     """One kill: what was wrong afterwards, or nothing; and what there was at that moment."""
     child = start(command, folder)
-    while child.poll() is None and processor_seconds(child) < moment:
-        time.sleep(0.01)
+    while child.exitcode is None and processor_seconds(child) < moment:
+        time.sleep(0.005)
     child.kill()
-    cut = child.wait() == -9
-    child.stderr.close()
-    left = pathlib.Path(folder, "out")
-    left = "a checkpoint" if (left / "checkpoint.npz").exists() else "nothing yet"
+    child.join()
+    cut = child.exitcode == -9
+    left = pathlib.Path(folder, "out", "checkpoint.npz").exists()
     again = start(command, folder)
-    said = again.communicate(timeout=3600)[1]
-    if again.returncode:
-        return f"exit {again.returncode}: {said.strip()[-300:]}", cut, left
+    again.join()
+    if again.exitcode:
+        said = pathlib.Path(folder, "said.txt").read_text().strip()
+        return f"exit {again.exitcode}: {said[-300:]}", cut, left
     return ("" if same(outcome(folder), whole) else "another result"), cut, left
 
 
-def main(number):
-    rng, wrong = random.Random(0), 0
-    for name, command in COMMANDS.items():
+def main(number=50, *names):
+    number, wrong = int(number), 0
+    for name in names or COMMANDS:
+        command, rng = COMMANDS[name], random.Random(name)
         with tempfile.TemporaryDirectory() as folder:
             write_sources(folder)
-            start(command, folder).communicate()  # compiles, so that the next one tells the time
+            start(command, folder).join()  # compiles, so that the next one tells the time
             whole = outcome(folder)
         with tempfile.TemporaryDirectory() as folder:
             write_sources(folder)
@@ -115,7 +120,7 @@ def main(number):
                 seen.append(kill_and_go_on(command, whole, rng.uniform(0, seconds), folder))
         bad = [words for words, _, _ in seen if words]
         cut = sum(killed for _, killed, _ in seen)
-        kept = sum(killed and left == "a checkpoint" for _, killed, left in seen)
+        kept = sum(killed and left for _, killed, left in seen)
         wrong += len(bad)
         print(
             f"{name}: {number} kills within {seconds:.1f} s of the processor, {cut} before the end, "
@@ -128,4 +133,4 @@ def main(number):
 
 
 if __name__ == "__main__":
-    sys.exit(1 if main(int(sys.argv[1]) if sys.argv[1:] else 50) else 0)
+    sys.exit(1 if main(*sys.argv[1:]) else 0)
