@@ -163,7 +163,7 @@ def sweep(
     check_key(key)
     restarts = whole_number(restarts, "restarts")
     max_steps = whole_number(max_steps, "max_steps")
-    batch_size = batch_size and whole_number(batch_size, "batch_size")
+    batch_size = None if batch_size is None else whole_number(batch_size, "batch_size")
     solver = checked_solver(solver, tol)
     settings = grid_settings(axes, points)
     names = {field.name for field in dataclasses.fields(model)}

@@ -63,7 +63,10 @@ def convergence(histories: Mapping[str, Any], *, title: str = "Convergence", eve
                 name = None
         axes.xaxis.get_major_locator().set_params(integer=True)
         low, high = axes.get_ylim()
-        if low > 0 and high < 3 * low:  # a log scale would repeat one number along the axis
+        nothing = not any(np.any(line.get_ydata() > 0) for line in axes.get_lines())
+        if nothing or (
+            low > 0 and high < 3 * low
+        ):  # a log scale would repeat one number, or have none
             axes.ticklabel_format(axis="y", useOffset=False)
             return figure
         axes.set_yscale("log")

@@ -16,7 +16,7 @@ import scipy  # its parts are loaded when they are used
 from jaxshared.data.names import as_table, named_sources, oriented
 from jaxshared.data.sparse import Sparse, float_type, jax_sparse_kind
 from jaxshared.data.split import Placed, Split, bare, on_plain_mesh, under_plain_mesh
-from jaxshared.data.structure import check_structure
+from jaxshared.data.structure import check_pointers, check_structure
 from jaxshared.data.weighted import Weighted
 from jaxshared.typing import Source, Sources
 
@@ -185,13 +185,17 @@ def unmasked(source, name, remedy=None):
 
 
 def _from_jax_sparse(source, name):
-    coo = source.to_bcoo() if jax_sparse_kind(source) == "BCSR" else source
-    if coo.n_batch or coo.n_dense or len(coo.shape) != 2:
+    if source.n_batch or source.n_dense or len(source.shape) != 2:
         raise TypeError(f"{name} is a batched {type(source).__name__}: pass one plain matrix.")
+    coo = source
+    if jax_sparse_kind(source) == "BCSR":
+        check_pointers(np.asarray(source.indptr), source.shape[0], source.nse, name)
+        coo = source.to_bcoo()
     at = np.asarray(coo.indices).T
-    inside = ((at >= 0) & (at < np.array(coo.shape)[:, None])).all(
-        0
-    )  # BCOO pads with indices out of bounds
+    if (at < 0).any():
+        where = tuple(at[:, (at < 0).any(0)][:, 0].tolist())
+        raise ValueError(f"{name} is damaged: an entry is at {where}.")
+    inside = (at < np.array(coo.shape)[:, None]).all(0)  # JAX pads with indices beyond the end
     parts = (np.asarray(coo.data)[inside], at[:, inside])
     return scipy.sparse.coo_array(parts, shape=coo.shape)
 

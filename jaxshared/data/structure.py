@@ -19,6 +19,7 @@ __all__ = [
     "check_archive",
     "check_expansion",
     "check_extent",
+    "check_pointers",
     "check_structure",
     "kind_of",
     "readable_bytes",
@@ -186,12 +187,25 @@ def _check_compressed(matrix, name):
         sizes = [size // block for size, block in zip(matrix.shape, matrix.blocksize)]
         line = "column of blocks"
     pointers, indices = np.asarray(matrix.indptr), np.asarray(matrix.indices)
+    check_pointers(pointers, sizes[major], len(indices), name)
+    _check_length(indices, len(matrix.data), name)
+    _check_inside(indices, sizes[minor], line, name)
+
+
+def check_pointers(pointers, lines, stored, name="source"):
+    """Raise ValueError unless ``pointers`` divide ``stored`` entries among so many lines.
+
+    >>> check_pointers(np.array([0, 5, 2]), 2, 2)
+    Traceback (most recent call last):
+    ...
+    ValueError: source is damaged: indptr falls from 5 to 2 at 2.
+    """
     _check_whole(pointers, name)
-    if pointers.shape != (sizes[major] + 1,) or pointers[0] != 0:
+    if pointers.shape != (lines + 1,) or pointers[0] != 0:
         first = pointers.ravel()[:1].tolist()
         raise ValueError(
             f"{name} is damaged: indptr has {pointers.size} entries and begins with {first}, but "
-            f"{sizes[major] + 1} beginning with 0 belong to shape {matrix.shape}."
+            f"{lines + 1} beginning with 0 belong to {lines} rows or columns."
         )
     back = np.flatnonzero(pointers[1:] < pointers[:-1])
     if back.size:
@@ -199,12 +213,10 @@ def _check_compressed(matrix, name):
         raise ValueError(
             f"{name} is damaged: indptr falls from {pointers[at]} to {pointers[at + 1]} at {at + 1}."
         )
-    _check_length(indices, len(matrix.data), name)
-    if pointers[-1] > len(indices):
+    if pointers[-1] > stored:
         raise ValueError(
-            f"{name} is damaged: indptr ends at {pointers[-1]}, but {len(indices)} entries are stored."
+            f"{name} is damaged: indptr ends at {pointers[-1]}, but {stored} entries are stored."
         )
-    _check_inside(indices, sizes[minor], line, name)
 
 
 def _check_whole(index, name):

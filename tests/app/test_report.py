@@ -146,9 +146,11 @@ def test_factor_plots_draw_every_component(fitted):
     assert [a.get_title("left") for a in terms.axes if a.get_title("left")] == list(found.labels)
 
 
-@pytest.mark.parametrize(("last", "scale"), [(1.97, "linear"), (0.02, "log")])
-def test_no_number_stands_twice_along_the_objective(last, scale):
-    figure = plots.convergence({"NMF": np.linspace(2.0, last, 9)})
+@pytest.mark.parametrize(
+    ("first", "last", "scale"), [(2, 1.97, "linear"), (2, 0.02, "log"), (0, 0, "linear")]
+)
+def test_no_number_stands_twice_along_the_objective(first, last, scale):
+    figure = plots.convergence({"NMF": np.linspace(first, last, 9)})
     figure.canvas.draw()
     (axes,) = figure.axes
     texts = [label.get_text() for label in axes.get_yticklabels() if label.get_text()]

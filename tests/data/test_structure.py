@@ -1,9 +1,11 @@
 """No index outside of a matrix reaches compiled code, and no few bytes cost many."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.sparse
+from jax.experimental import sparse
 
 import jaxshared as js
 import jaxshared.estimators
@@ -111,3 +113,15 @@ DOORS = {
 def test_every_door_looks_at_the_structure_first(door):
     with pytest.raises(ValueError, match="is damaged: stored entry 3 is in column 1000000"):
         DOORS[door](damaged("csr", "indices", 3, 10**6))
+
+
+def test_matrices_of_jax_are_looked_at_too():
+    ones, shape = jnp.ones(2), (3, 4)
+    padded = sparse.BCOO((ones, jnp.array([[0, 0], [3, 4]])), shape=shape)  # as JAX pads
+    assert js.as_source(padded).to_scipy().sum() == 1
+    negative = sparse.BCOO((ones, jnp.array([[0, 0], [1, -3]])), shape=shape)
+    with pytest.raises(ValueError, match=r"source is damaged: an entry is at \(1, -3\)"):
+        js.as_source(negative)
+    falling = sparse.BCSR((ones, jnp.array([0, 1]), jnp.array([0, 2, 1, 2])), shape=shape)
+    with pytest.raises(ValueError, match="source is damaged: indptr falls from 2 to 1 at 2"):
+        js.as_source(falling)
