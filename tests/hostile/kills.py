@@ -118,6 +118,8 @@ def main(number=50, *names):
             with tempfile.TemporaryDirectory() as folder:
                 write_sources(folder)
                 seen.append(kill_and_go_on(command, whole, rng.uniform(0, seconds), folder))
+                print("x" if seen[-1][0] else ".", end="", flush=True)
+        print()
         bad = [words for words, _, _ in seen if words]
         cut = sum(killed for _, killed, _ in seen)
         kept = sum(killed and left for _, killed, left in seen)
