@@ -187,8 +187,8 @@ def _check_compressed(matrix, name):
         sizes = [size // block for size, block in zip(matrix.shape, matrix.blocksize)]
         line = "column of blocks"
     pointers, indices = np.asarray(matrix.indptr), np.asarray(matrix.indices)
-    check_pointers(pointers, sizes[major], len(indices), name)
     _check_length(indices, len(matrix.data), name)
+    check_pointers(pointers, sizes[major], len(indices), name)
     _check_inside(indices, sizes[minor], line, name)
 
 

@@ -31,7 +31,7 @@ ALIASES = {
     "source": ("source", "matrix", "samples"),
     "weights": ("weights", "source has no seen entry"),
     "params": ("bases", "coefs", "factor"),
-    "init": ("init", "factors"),
+    "init": ("init", "factor", "bases", "coefs"),
     "hyper": ("hyper", "weights", "coherence", "agreement", "specificity"),
     "num_clusters": ("num_clusters", "clusters"),
     "rank": ("rank", "axis"),
