@@ -227,7 +227,8 @@ def held_out_queries(
     model is fitted to what is left, and the feature alone is the query. The score is the mean
     average precision over the features. Settings are given as to :func:`jaxshared.sweep`. ``features``:
     their positions, or their names where the sources carry some; sources with names are put in one
-    order first, and positions are those of that order. ``rows``: as in :func:`jaxshared.fit`.
+    order first, and positions are those of that order. ``rows``: as in :func:`jaxshared.fit`. Queries
+    are projected at the strengths that the model has by default for them, whatever the setting was.
     """
     sources, names = searched_sources(model, sources, rows)
     source = place(source, "source", len(sources), "sources")
