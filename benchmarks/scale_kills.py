@@ -73,6 +73,8 @@ def kills(number="20", only=None):
                 if not (broken / "result.npz").exists():
                     ends.append(end)
                     done += 1
+                    there = (broken / "checkpoint.npz").exists()
+                    print(f"{kind}: kill {done}, {end[0]:.1f} s, checkpoint {there}", flush=True)
                     continue
                 rounds += 1  # it came to its end between two kills, or before this one
                 print(
