@@ -123,7 +123,14 @@ def set_apart(cls, strengths):
 def _model_name(task):
     if task.model != "auto":
         return task.model
-    return "nmf" if _num_sources(task) == 1 else "jsnmf"
+    if _num_sources(task) > 1:
+        return "jsnmf"
+    if task.rank is None and task.shared is not None:
+        raise ValueError(
+            "--shared needs two sources, and one came: name two files, or say where the texts of a "
+            "table and their outlets are with --text COLUMN --outlet COLUMN. One source takes --rank R."
+        )
+    return "nmf"
 
 
 def is_text(task: Task) -> bool:

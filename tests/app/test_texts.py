@@ -80,6 +80,8 @@ def test_what_is_wrong_with_texts_is_said(corpus, tmp_path, capsys):
     table = str(corpus / "all.csv")
     assert main(["fit", table, "--text", "body", "--rank", "1", "-o", str(tmp_path / "a")]) == 2
     assert "has no column 'body': it has" in capsys.readouterr().err
+    assert main(["fit", table, "--shared", "1", "--specific", "1", "-o", str(tmp_path / "c")]) == 2
+    assert "--shared needs two sources, and one came" in capsys.readouterr().err
     (tmp_path / "latin").mkdir()
     (tmp_path / "latin" / "x.txt").write_bytes("caf\xe9".encode("latin-1"))
     assert main(["fit", str(tmp_path / "latin"), "--rank", "1", "-o", str(tmp_path / "b")]) == 2
