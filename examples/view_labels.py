@@ -74,7 +74,7 @@ SETS = {
     "news-16, counts": lambda: news(16, "counts"),
     "news-17, counts": lambda: news(17, "counts"),
     "news-18, cut": lambda: news(18, "cut"),
-    "digits, fou + kar": lambda: digits("fou+kar"),
+    "digits, fou + zer": lambda: digits("fou+zer"),
     "digits, pix + zer": lambda: digits("pix+zer"),
 }
 

@@ -25,6 +25,7 @@ class Params(NamedTuple):
 
     bases: tuple
     coefs: tuple
+    consensus = None
 
     @property
     def coef(self):

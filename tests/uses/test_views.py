@@ -7,6 +7,7 @@ import scipy.sparse as sp
 
 import jaxshared as js
 from jaxshared.metrics import accuracy
+from jaxshared.models.colnmf import Params as OneParams
 from jaxshared.models.multinmf import Params as ViewParams
 from jaxshared.models.rghctc import Params as RobustParams
 from jaxshared.uses.views import (
@@ -50,13 +51,13 @@ def test_kmeans_is_taken_and_is_right_where_argmax_cuts_through_clusters():
 def test_the_one_coef_of_rghctc_is_labelled_as_that_of_colnmf():
     rng = np.random.default_rng(5)
     bases, coef = tuple(rng.random((m, 3)) for m in (5, 4)), rng.random((30, 3))
-    params = RobustParams(bases, coef, (None, None))
+    both = RobustParams(bases, coef, (None, None)), OneParams(bases, (coef,))
     for way in WAYS:
         for gauge in GAUGES:
             options = {"key": KEY, "way": way, "gauge": gauge}
-            found = label_views(params, **options).labels
             wanted = label_views(js.Params(bases, (coef,)), **options).labels
-            np.testing.assert_array_equal(found, wanted)
+            for params in both:
+                np.testing.assert_array_equal(label_views(params, **options).labels, wanted)
 
 
 def test_square_roots_are_taken_where_samples_have_one_component_each():
