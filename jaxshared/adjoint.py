@@ -24,11 +24,13 @@ from jaxshared.base import Constraint, Move
 from jaxshared.solvers.accelerated import Accelerated
 from jaxshared.solvers.blocks import filled, kept, unit_columns
 from jaxshared.solvers.nnls import (
+    column_curvature,
     conjugate_gradients,
     flatness,
     polished,
     positive_part,
     sensitivity,
+    spread,
     unrest,
 )
 
@@ -97,8 +99,8 @@ def _implicit_jvp(run, model, primals, tangents):
     ended = jax.lax.stop_gradient(z)
     best = problem.polished(ended, *fixed)
     z = jax.tree.map(lambda moving, old, new: moving + (new - old), z, ended, best)
-    clear = problem.clearing(best, *fixed)
-    dz = sensitivity(problem.gradient, z, arguments, moves, clear=clear)
+    clear, scale = problem.clearing(best, *fixed), problem.scale(best, *fixed)
+    dz = sensitivity(problem.gradient, z, arguments, moves, clear=clear, scale=scale)
     along = lambda function: jax.jvp(function, (z, *arguments), (dz, *moves))[1]
     still = jax.tree.map(_zero_tangent, result)
     moved = still._replace(params=along(problem.params), objective=along(problem.objective))
@@ -156,10 +158,27 @@ class _Reduced:
         """With respect to the blocks."""
         return jax.grad(self.value)(z, *arguments)
 
+    def scale(self, z, *arguments):
+        """A curvature for every column: that of its block problem, or else the one along itself.
+
+        Not what couples the rows (a graph, other bases): few directions feel all of it.
+        """
+        params = self.params(z, *arguments)
+        moves = self.model.moves(params, arguments[1])
+        known = [moves[block] is Move.QUADRATIC for block in self.blocks]
+        out = z if all(known) else column_curvature(lambda z: self.gradient(z, *arguments), z)
+        out = list(out)
+        for at in (at for at, quadratic in enumerate(known) if quadratic):
+            problem = self.model.quadratic(params, *arguments[1:], self.blocks[at])
+            bend = jnp.diagonal(problem.gram) + (problem.curvature if problem.seen else 0)
+            out[at] = spread(bend, z[at])
+        return tuple(out)
+
     def polished(self, z, *arguments):
         """The minimum beside ``z``."""
-        clear = self.clearing(z, *arguments)
-        return polished(lambda z: self.value(z, *arguments), z, clear)
+        value = lambda z: self.value(z, *arguments)
+        scale = lambda z: self.scale(z, *arguments)
+        return polished(value, z, self.clearing(z, *arguments), scale=scale)
 
     def clearing(self, z, *arguments):
         """A projection of directions along those that change no approximation and no penalty."""
@@ -179,9 +198,9 @@ class _Reduced:
         keys = jax.random.split(jax.random.key(0), len(z))
         noise = tuple(v * jax.random.normal(k, v.shape, v.dtype) for k, v in zip(keys, z))
         swap = jax.tree.map(jnp.subtract, noise, clear(noise))
-        bend = lambda v: _dot(v, jax.jvp(lambda z: self.gradient(z, *arguments), (z,), (v,))[1])
-        apart, together = bend(swap), bend(jax.tree.map(jnp.abs, swap))
-        flat = jnp.abs(apart) <= FLAT * jnp.abs(together)
+        curve = jax.linearize(lambda z: self.gradient(z, *arguments), z)[1]
+        bend = lambda v: _dot(v, curve(v))
+        flat = jnp.abs(bend(swap)) <= FLAT * jnp.abs(bend(jax.tree.map(jnp.abs, swap)))
         return lambda v: jax.tree.map(lambda a, b: jnp.where(flat, a, b), clear(v), v)
 
 
@@ -218,24 +237,23 @@ def reliability(model, params, sources, hyper):
     problem = _Reduced(model, params, sources)
     z, gradient = problem.taken(params), problem.gradient
     here = lambda z: gradient(z, params, sources, hyper)
-    free, scale = positive_part(z, here)
-    slope, curve = jax.linearize(here, z)
+    scale, slope = problem.scale(z, params, sources, hyper), here(z)
     within = lambda v: jax.tree.map(lambda f, x: jnp.where(f, x, 0), free, v)
+    free = positive_part(z, slope, scale)
     stationarity = unrest(z, within(slope), scale)
     undecided = sum(jnp.sum(_undecided(v, g, s)) for v, g, s in zip(z, slope, scale))
     count = sum(v.size for v in z)
     # What a derivative would be taken at.
     z = problem.polished(z, params, sources, hyper)
-    free, scale = positive_part(z, here)
-    slope, curve = jax.linearize(here, z)
+    scale, (slope, curve) = problem.scale(z, params, sources, hyper), jax.linearize(here, z)
+    free = positive_part(z, slope, scale)
     clear = problem.clearing(z, params, sources, hyper)
     grown = jax.tree.map(_own_direction, sources)
     right = jax.jvp(lambda x: gradient(z, params, x, hyper), (sources,), (grown,))[1]
     (right,) = jax.linear_transpose(clear, right)(within(right))
     bent = lambda v: jax.tree.map(lambda f, b, x: jnp.where(f, b, x), free, curve(within(v)), v)
-    _, left = conjugate_gradients(
-        bent, within(right), scale, max_steps=2000, flat=flatness(unrest(z, within(slope), scale))
-    )
+    search = dict(max_steps=2000, flat=flatness(unrest(z, within(slope), scale)), clear=clear)
+    _, left = conjugate_gradients(bent, within(right), scale, **search)
     return Reliability(stationarity, undecided / max(count, 1), left)
 
 

@@ -87,22 +87,26 @@ def score(model, params):
     )
 
 
-def compare(model, sources, hyper, change, step=1e-5):
-    """Reverse and forward mode at the minimum, and differences of minima found from there."""
+def compare(model, sources, hyper, *changes, step=1e-5):
+    """Along each change: reverse and forward mode at the minimum, and differences of minima from there."""
     start = jax.jit(model.init)(jax.random.key(0), sources)
     found = minimum(model, start, sources, hyper)
-    at = (sources, hyper)
+
+    def moved(steps):
+        at = (sources, hyper)
+        for by, change in zip(steps, changes):
+            at = along(at, by, change)
+        return at
 
     @jax.jit
     def both(params):
         # No step is needed at a minimum: the derivative does not depend on how it was found.
-        line = lambda t: score(
-            model, js.solve(model, params, *along(at, t, change), max_steps=0).params
-        )
-        return jax.grad(line)(0.0), jax.jacfwd(line)(0.0)
+        line = lambda t: score(model, js.solve(model, params, *moved(t), max_steps=0).params)
+        here = jnp.zeros(len(changes))
+        return jax.grad(line)(here), jax.jacfwd(line)(here)
 
-    two = [
-        score(model, minimum(model, found.params, *along(at, by, change)).params)
-        for by in (step, -step)
-    ]
-    return *both(found.params), (two[0] - two[1]) / (2 * step)
+    def end(steps):
+        return score(model, minimum(model, found.params, *moved(steps)).params)
+
+    units = step * np.eye(len(changes))
+    return *both(found.params), jnp.stack([end(u) - end(-u) for u in units]) / (2 * step)

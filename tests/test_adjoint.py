@@ -7,7 +7,6 @@ import pytest
 
 import jaxshared as js
 from jaxshared.adjoint import reliability
-from jaxshared.data.weighted import Weighted
 
 from .slopes import MODELS, compare, make, minimum, moves, score
 
@@ -35,18 +34,35 @@ def test_errors_of_a_sparse_source_take_part_in_the_derivative_of_a_robust_fit(x
     np.testing.assert_allclose(forward, reverse, rtol=1e-8)
 
 
-def test_entry_weights_and_penalties_take_part_in_the_derivative(x64):
+# What a change touches, by its place among (sources, hyper).
+PARTS = {
+    "values": lambda place: ".values" in place,
+    "entry weights": lambda place: place.startswith("[0]") and ".weights" in place,
+    "penalties": lambda place: "l2_" in place or "agreement" in place or "coherence" in place,
+    "hyper": lambda place: place.startswith("[1].weights") or "specificity" in place,
+}
+
+
+@pytest.mark.parametrize("name", ["NMF", "JSNMF", "RJSNMF", "INMF", "MultiNMF", "ColNMF"])
+def test_values_entry_weights_penalties_and_hyper_each_have_their_derivative(name, x64):
+    model, shapes, changes = MODELS[name]
+    if name != "MultiNMF":  # which has a gauge of its own, and agreement for a penalty
+        ridges = js.L2("coefs", strength=0.05), js.L2("bases", strength=0.05)
+        model = model.replace(penalties=ridges)
     rng = np.random.default_rng(0)
-    x = rng.gamma(0.7, size=(10, 12))
-    source = js.weighted(x, 0.2 + 0.7 * rng.random(x.shape))
-    model = js.NMF(2, penalties=(js.L2("coefs", strength=0.05), js.L2("bases", strength=0.05)))
-    hyper = model.hyper((source,))
-    change = moves(((source,), hyper), np.random.default_rng(3))
-    ((moved,), rest) = change
-    still = Weighted(moved.values, moved.weights, jnp.zeros_like(moved.top))  # only a bound
-    reverse, forward, difference = compare(model, (source,), hyper, ((still,), rest))
+    arrays = make(shapes, model.aligned)
+    sources = tuple(js.weighted(x, 0.2 + 0.7 * rng.random(x.shape)) for x in arrays)
+    hyper = model.hyper(sources, **changes)
+    change = moves((sources, hyper), np.random.default_rng(3))
+
+    def only(part):
+        still = lambda path, by: by if PARTS[part](jax.tree_util.keystr(path)) else 0 * by
+        return jax.tree_util.tree_map_with_path(still, change)
+
+    reverse, forward, difference = compare(model, sources, hyper, *map(only, PARTS))
     np.testing.assert_allclose(reverse, difference, rtol=1e-5)
-    np.testing.assert_allclose(forward, reverse, rtol=1e-8)
+    np.testing.assert_allclose(forward, reverse, rtol=1e-6)
+    assert np.all(difference != 0)
 
 
 def through(model, sources, **options):

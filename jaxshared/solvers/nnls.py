@@ -14,7 +14,6 @@ about as many steps as there are components, and no Gram matrix of a single samp
 from __future__ import annotations
 
 import functools
-from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -23,19 +22,23 @@ from jax.flatten_util import ravel_pytree
 from jaxshared.solvers.hals import column_passes
 
 __all__ = [
-    "Positive",
+    "column_curvature",
     "nonnegative_least_squares",
     "nonnegative_minimum",
     "polished",
     "positive_part",
     "sensitivity",
     "settled_rows",
+    "spread",
 ]
 
 # A derivative of which more than this share of its linear system is left is not a number.
 UNSOLVED = 0.01
-# Newton steps are tried at these lengths.
-LENGTHS = (1.0, 0.3, 0.1, 0.01)
+
+# So often a Newton step is halved where the objective rises.
+HALVINGS = 16
+# So often it is solved for again without the entries that it takes below zero.
+FACES = 5
 # So many passes over the columns lie between two looks at whether the rows still change.
 PASSES = 10
 
@@ -113,88 +116,116 @@ def nonnegative_minimum(gradient, curvature, start, *, tol, max_steps):
     return jax.lax.while_loop(running, more, first)[0]
 
 
-class Positive(NamedTuple):
-    """Where a minimum can move, and in which units: a mask and a curvature for each of its entries."""
+def column_curvature(gradient, z):
+    """The curvature of every column of ``z`` along itself, in the shape of ``z``; 1 where there is none.
 
-    free: Any
-    scale: Any
+    >>> column_curvature(lambda z: 3 * z, jnp.array([[1.0, 0.0], [2.0, 0.0]])).tolist()
+    [[3.0, 1.0], [3.0, 1.0]]
+    """
+
+    def each(z, bend):
+        squares = jnp.sum(z * z, axis=0)
+        return spread(jnp.sum(z * jnp.abs(bend), axis=0) / jnp.where(squares > 0, squares, 1), z)
+
+    return jax.tree.map(each, z, jax.jvp(gradient, (z,), (z,))[1])
 
 
-def positive_part(z, gradient):
-    """The positive entries of ``z``, and the curvature of every column.
+def spread(curvature, z):
+    """One curvature per column for every entry of ``z``; 1 for a column that has none."""
+    known = curvature > jnp.finfo(z.dtype).tiny
+    return jnp.broadcast_to(jnp.where(known, curvature, 1), z.shape)
+
+
+def positive_part(z, slope, scale):
+    """The positive entries of ``z``: those that can move.
 
     An entry that is on its way to zero, and that a step down the gradient would take there, counts
     as zero: some rules come close to zero only in the limit.
 
-    >>> z = jnp.array([[1.0, 1e-9], [2.0, 0.0]])
-    >>> positive_part(z, lambda z: 2 * z - jnp.array([[2.0, -1.0], [4.0, -1.0]])).free.tolist()
-    [[True, False], [True, False]]
+    >>> positive_part(jnp.array([1.0, 1e-9, 0.0]), jnp.array([0.0, 1.0, 1.0]), jnp.ones(3)).tolist()
+    [True, False, False]
     """
-    slope, bend = jax.jvp(gradient, (z,), (z,))
-    pairs = jax.tree.map(_positive_leaf, z, slope, bend)
-    return jax.tree.transpose(jax.tree.structure(z), None, pairs)
+    return jax.tree.map(lambda z, slope, scale: (z > 0) & (scale * z > slope), z, slope, scale)
 
 
-def _positive_leaf(z, slope, bend):
-    # The curvature along a column of the factor itself; all entries of a column have its units.
-    tiny = jnp.finfo(z.dtype).tiny
-    squares = jnp.sum(z * z, axis=0)
-    scale = jnp.sum(z * jnp.abs(bend), axis=0) / jnp.where(squares > 0, squares, 1)
-    scale = jnp.broadcast_to(jnp.where(scale > tiny, scale, 1), z.shape)
-    return Positive(jax.lax.stop_gradient((z > 0) & (scale * z > slope)), scale)
-
-
-def polished(value, z, clear=lambda direction: direction, *, rounds=40):
+def polished(value, z, clear=None, *, scale=None, rounds=50):
     """``z`` brought to the minimum of ``value`` beside it, by Newton steps on the entries that are free.
 
     A fit ends where its objective no longer changes, which leaves half of the digits of its factors open;
-    its derivative needs them. Each step is solved for by conjugate gradients (up to the first direction
-    that bends down) and tried at some lengths: the objective decides as long as it can tell them apart, then
-    what is left of the slope; where neither gains, the search ends.
+    its derivative needs them. Each step is solved for by conjugate gradients, the more exactly the closer
+    the minimum is (and up to the first direction that bends down), and halved until the objective does not
+    rise. The objective decides as long as it can tell points apart, then what is left of the slope; where
+    neither gains, the search ends.
 
     >>> least = polished(lambda z: jnp.sum(z**3 / 3 - 2 * z), jnp.array([[1.3]]))
     >>> round(float(least[0, 0]), 4)
     1.4142
     """
-    every, lengths = jax.tree.map, jnp.asarray(LENGTHS, jax.tree.leaves(z)[0].dtype)
-    eps = jnp.finfo(lengths.dtype).eps
-
-    def around(z):
-        now, slope = jax.value_and_grad(value)(z)
-        free, scale = positive_part(z, jax.grad(value))
-        # Entries that are zero and pulled up by more than rounding are free; absent components are not.
-        free = every(_pulled, free, z, slope, scale)
-        return now, _within(free, slope), free, scale
-
-    def look(z):
-        now, slope, _, scale = around(z)
-        left = unrest(z, slope, scale)
-        return jnp.where(jnp.isfinite(now) & jnp.isfinite(left), jnp.stack([now, left]), jnp.inf)
+    every, dtype, gradient = jax.tree.map, jax.tree.leaves(z)[0].dtype, jax.grad(value)
+    eps = jnp.finfo(dtype).eps
+    scale = functools.partial(column_curvature, gradient) if scale is None else scale
+    clear = (lambda direction: direction) if clear is None else clear
+    rounding = lambda now: 8 * eps * jnp.abs(now)
 
     def closer(carry):
-        z, (now, left), count, _ = carry
-        _, slope, free, scale = around(z)
-        curve = jax.linearize(jax.grad(value), z)[1]
-        (right,) = jax.linear_transpose(clear, slope)(every(jnp.negative, slope))
-        bent = lambda v: every(jnp.where, free, curve(_within(free, v)), v)
-        search = dict(max_steps=300, flat=flatness(left))
-        step, _ = conjugate_gradients(bent, _within(free, right), scale, **search)
-        step = _within(free, clear(step))
+        (z, now), (best, then, rest), lost, count = carry
+        slope, curve = jax.linearize(gradient, z)
+        units = scale(z)
+        # Entries that are zero and pulled up by more than rounding are free; absent components are not.
+        free = every(_pulled, positive_part(z, slope, units), z, slope, units)
+        left = unrest(z, _within(free, slope), units)
+        falls = (then - now > rounding(then)) & (rest > eps**0.5)  # closer it is rounding
+        better = jnp.isfinite(left) & (now <= then + rounding(then)) & (falls | (left < rest))
+        # What brought nothing is followed by a step from the best point that keeps to no face.
+        lost = jnp.where(better & (falls | (left < rest / 2)), 0, lost + 1)
+        best = every(lambda a, b: jnp.where(better, a, b), z, best)
+        then, rest = jnp.where(better, now, then), jnp.where(better, left, rest)
+        going = (lost < 3) & (rest > 64 * eps)
+        enough = jnp.clip(jnp.sqrt(left), eps**0.75, 0.1)
+        search = dict(clear=clear, max_steps=500, flat=flatness(left), tol=enough)
+
+        def face(carry):
+            """The step with the entries ``on`` free; those that it takes below zero stay there."""
+            step, on, _, passes = carry
+            down = _within(on, every(lambda g, b: -g - b, slope, curve(step)))
+            (right,) = jax.linear_transpose(clear, down)(down)
+            bent = lambda v: every(jnp.where, on, curve(_within(on, v)), v)
+            more, _ = conjugate_gradients(bent, _within(on, right), units, **search)
+            found = jnp.any(jnp.stack([jnp.any(leaf != 0) for leaf in jax.tree.leaves(more)]))
+            # Where the first direction bends down, the slope itself.
+            more = every(lambda a, g, u: jnp.where(found, a, g / u), more, down, units)
+            step = every(jnp.add, step, _within(on, clear(more)))
+            below = every(lambda o, a, b: o & (a + b < 0), on, z, step)
+            step = every(lambda a, b: jnp.maximum(a + b, 0) - a, z, step)
+            on = every(lambda o, b: o & ~b, on, below)
+            return (
+                step,
+                on,
+                jnp.any(jnp.stack([jnp.any(leaf) for leaf in jax.tree.leaves(below)])),
+                passes + 1,
+            )
+
+        again = lambda carry: carry[2] & (carry[3] < jnp.where(lost == 2, 1, FACES))
+        first = every(jnp.zeros_like, z), free, going & (lost != 1), 0
+        step = jax.lax.while_loop(again, face, first)[0]
         at = lambda t: every(lambda a, b: jnp.maximum(a + t * b, 0), z, step)
-        values, lefts = jax.lax.map(lambda t: look(at(t)), lengths).T
-        descends = now - jnp.min(values) > 8 * eps * jnp.abs(now)
-        descends &= left > eps**0.5  # closer than this the objective is rounding
-        best = jnp.where(descends, jnp.argmin(values), jnp.argmin(lefts))
-        better = descends | (lefts[best] < left)
-        new = every(lambda a, b: jnp.where(better, b, a), z, at(lengths[best]))
-        seen = jnp.stack([values[best], lefts[best]])
-        return new, jnp.where(better, seen, jnp.stack([now, left])), count + 1, better
 
-    def running(carry):
-        _, (_, left), count, better = carry
-        return better & (count < rounds) & (left > eps)
+        def shorter(tried):
+            t, _, halved = tried
+            return t / 2, value(at(t / 2)), halved + 1
 
-    return jax.lax.while_loop(running, closer, (z, look(z), 0, jnp.array(True)))[0]
+        def rises(tried):
+            return ~(tried[1] <= then + rounding(then)) & (tried[2] < HALVINGS)
+
+        whole = jnp.ones((), dtype)
+        t, now, _ = jax.lax.while_loop(rises, shorter, (whole, value(at(whole)), 0))
+        ahead = every(lambda a, b: jnp.where(lost == 1, a, b), best, at(t))
+        now = jnp.where(lost == 1, then, now)
+        return (ahead, now), (best, then, rest), lost, jnp.where(going, count + 1, rounds)
+
+    unknown = jnp.full((), jnp.inf, dtype)
+    start = (z, value(z)), (z, unknown, unknown), 0, 0
+    return jax.lax.while_loop(lambda carry: carry[3] < rounds, closer, start)[1][0]
 
 
 def _pulled(free, z, slope, scale):
@@ -206,12 +237,13 @@ def _within(free, v):
     return jax.tree.map(lambda f, x: jnp.where(f, x, 0), free, v)
 
 
-def sensitivity(gradient, z, arguments, tangents, *, rows=False, clear=None, max_steps=None):
+def sensitivity(gradient, z, arguments, tangents, *, rows=False, clear=None, scale=None):
     """How the minimum ``z`` moves when ``arguments`` move along ``tangents``.
 
     ``gradient(z, *arguments)`` is that of the minimised function. ``rows``: whether the rows of z are
     independent problems. ``clear`` takes out of a direction what the function does not depend on
     (the gauge of a factorisation): without it there would be no derivative of anything that does.
+    ``scale`` is a rough curvature for every entry of z; by default that of its columns.
     The result is linear in ``tangents`` and can itself be differentiated, in both modes. Where rows are
     not independent and the system could not be solved it is NaN, never a number that is not the derivative.
 
@@ -221,7 +253,9 @@ def sensitivity(gradient, z, arguments, tangents, *, rows=False, clear=None, max
     [[1.0, 0.0]]
     """
     fixed, at = jax.lax.stop_gradient((z, arguments))
-    free, scale = positive_part(fixed, lambda z: gradient(z, *at))
+    here = lambda z: gradient(z, *at)
+    scale, slope = column_curvature(here, fixed) if scale is None else scale, here(fixed)
+    free = positive_part(fixed, slope, scale)
     clear = (lambda direction: direction) if clear is None else clear
     within = functools.partial(_within, free)
     _, change = jax.jvp(lambda *a: gradient(z, *a), arguments, tangents)
@@ -231,13 +265,10 @@ def sensitivity(gradient, z, arguments, tangents, *, rows=False, clear=None, max
         bent = curve(within(v))
         return jax.tree.map(jnp.where, free, bent, v)
 
-    if max_steps is None:
-        width = max((leaf.shape[-1] for leaf in jax.tree.leaves(z)), default=0)
-        max_steps = 4 * width + 30 if rows else 2000
-
+    width = max((leaf.shape[-1] for leaf in jax.tree.leaves(z)), default=0)
     # Where nothing holds a minimum in place its curvature is zero but for what is left of the slope.
-    flat = 0.0 if rows else flatness(unrest(fixed, within(gradient(fixed, *at)), scale))
-    search = dict(rows=rows, max_steps=max_steps, flat=flat)
+    flat = 0.0 if rows else flatness(unrest(fixed, within(slope), scale))
+    search = dict(rows=rows, max_steps=4 * width + 30 if rows else 2000, flat=flat, clear=clear)
 
     # One vector: transposing asks that all of the right-hand side depends on the tangents, or nothing.
     right, back = ravel_pytree(within(jax.tree.map(jnp.negative, change)))
@@ -275,12 +306,15 @@ def unrest(z, slope, scale):
     return jnp.sqrt(away / jnp.maximum(size, jnp.finfo(size.dtype).tiny))
 
 
-def conjugate_gradients(product, right, scale, *, rows=False, max_steps=1000, flat=0.0):
+def conjugate_gradients(
+    product, right, scale, *, rows=False, max_steps=1000, flat=0.0, clear=None, tol=None
+):
     """The solution of ``product(x) = right`` for a symmetric positive operator, and the share left.
 
-    ``scale`` is its rough diagonal. With ``rows`` every row is a system of its own, which stops when it
-    is solved. A direction whose curvature is below ``flat`` of that of ``scale`` ends the search: what
-    is left of the right-hand side then lies where the operator sees nothing.
+    ``scale`` is its rough diagonal, ``clear`` keeps directions out of what it does not see. With ``rows``
+    every row is a system of its own, which stops when it is solved to ``tol``. A direction whose curvature
+    is below ``flat`` of that of ``scale`` ends the search: what is left of the right-hand side then lies
+    where the operator sees nothing.
 
     >>> matrix = jnp.array([[2.0, 1.0], [1.0, 3.0]])
     >>> x, left = conjugate_gradients(lambda x: x @ matrix, jnp.array([[4.0, 7.0]]), jnp.ones((1, 2)))
@@ -289,7 +323,8 @@ def conjugate_gradients(product, right, scale, *, rows=False, max_steps=1000, fl
     """
     every = jax.tree.map
     eps = jnp.finfo(jax.tree.leaves(right)[0].dtype).eps
-    tol, flat = (8 * eps) ** 2, jnp.maximum(flat, 100 * eps)
+    tol = (8 * eps if rows else eps**0.75) if tol is None else tol
+    tol, flat = tol**2, jnp.maximum(flat, 100 * eps)
 
     def dot(a, b):
         if rows:
@@ -304,6 +339,9 @@ def conjugate_gradients(product, right, scale, *, rows=False, max_steps=1000, fl
 
     ratio = lambda a, b: jnp.where(b > 0, a / jnp.where(b > 0, b, 1), 0)
     steep = lambda r: every(jnp.divide, r, scale)
+    if clear is not None:  # on both sides, so that it stays symmetric
+        turned = jax.linear_transpose(clear, right)
+        steep = lambda r: clear(every(jnp.divide, turned(r)[0], scale))
     first = steep(right)
     size = dot(right, first)
 
