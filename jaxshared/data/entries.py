@@ -18,7 +18,7 @@ from jaxshared.data.weighted import Weighted
 __all__ = ["entry_products", "entry_sum", "everywhere_products", "everywhere_sum", "stored"]
 
 # So many entries at a time, but some rows at least: they stay in the cache.
-CHUNK = 2**16
+CHUNK = 2**18
 ROWS = 32
 
 

@@ -31,7 +31,8 @@ def missing(source: Source, name: str = "source") -> Weighted:
     """A source whose NaN entries were not seen: they take no part in the fit.
 
     Takes what :func:`jaxshared.fit` takes: arrays, masked arrays, DataFrames, whose names are kept; in a
-    sparse matrix a stored NaN is missing and what is not stored is zero, as ever.
+    sparse matrix a stored NaN is missing and what is not stored is zero, as ever. The result is dense then:
+    entry weights that are sparse say what was seen, and here that is all but a few entries.
 
     >>> missing(np.array([[1.0, np.nan], [2.0, 3.0]])).weights.tolist()
     [[1.0, 0.0], [1.0, 1.0]]

@@ -169,7 +169,7 @@ def _split(op, data, indices, indptr, data_t, indices_t, indptr_t, dense):
 # the spread, in the entries and the dense matrix.
 sampled_p, spread_p = Primitive("sampled"), Primitive("spread")
 # So many rows are gathered at a time: few enough for the cache.
-GATHERED = 4096
+GATHERED = 2048
 
 
 def _sampled(indices, indptr, left, right, *, split):
