@@ -68,7 +68,9 @@ class Squared(Loss):
     def halves(self, view: View) -> tuple[Array, Array]:
         """The true halves, also where the problem is a bound."""
         if not isinstance(view.source, Weighted) or view.source.sparse:
-            block = view.whole[:, view.columns]
+            # Without the blocks that are added to this one, which the problem knows of.
+            added = (other for other, at in view.others if at == view.columns)
+            block = view.whole[:, view.columns] - sum(added)
             return self.quadratic(view).halves(block)
         pos, neg = entry_products(
             view.source,
