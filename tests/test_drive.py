@@ -123,9 +123,16 @@ def test_ctrl_c_gives_the_lanes_that_are_there(monkeypatch):
     steps = [row["num_steps"] for row in grid.table()]
     assert steps[0] == steps[1] > 0 == steps[2] and np.isnan(grid.objective[2, 0])
     assert grid.best().params.bases[0].shape == (20, 2)
-    calls.clear()
-    with pytest.raises(KeyboardInterrupt):
-        js.selection.held_out_entries(js.NMF(1), X, folds=2, **options)
+    ranks, few = options.pop("rank"), dict(options, batch_size=2)
+    for judged in (  # fits that ended at different times are not compared
+        lambda: js.selection.held_out_entries(js.NMF(1), X, folds=2, rank=ranks, **options),
+        lambda: js.selection.rank_curve(X, ranks, **few),
+        lambda: js.stability(js.NMF(1), X, restarts=2, rank=ranks, **few),
+        lambda: js.selection.strength_curve(js.RJSNMF(1, (1, 1)), (X, X), [0.1, 1.0], **options),
+    ):
+        calls.clear()
+        with pytest.raises(KeyboardInterrupt):
+            judged()
 
 
 def test_a_stopped_fit_goes_on_to_the_result_it_would_have_had(tmp_path):

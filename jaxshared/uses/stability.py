@@ -49,9 +49,7 @@ def stability(
     """
     restarts = whole_number(restarts, "restarts", least=2)
     refuse_race(options, "stability")
-    grid = sweep(model, sources, key=key, restarts=restarts, **options)
-    if getattr(grid, "interrupted", False):
-        raise KeyboardInterrupt
+    grid = sweep(model, sources, key=key, restarts=restarts, **options).whole()
     parts, results = [], []
     for number, own in enumerate(grid.models):
         lanes = [grid.lane(number * restarts + each) for each in range(restarts)]
