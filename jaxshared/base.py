@@ -68,8 +68,6 @@ class Params(NamedTuple):
 
     bases: tuple
     coefs: tuple
-    #: What the coefs of several views agree on: a factor of MultiNMF alone.
-    consensus = None
 
 
 class Result(NamedTuple):

@@ -7,7 +7,7 @@ of the whole product: objective, quick objective, halves, block problems, recons
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import jax
@@ -221,7 +221,7 @@ class Factorisation(Model):
         (penalty,) = (penalty for penalty in self.all_penalties if penalty.solves(ref))
         return penalty.best(self, params, sources, hyper, ref)
 
-    def views(self, params, sources, hyper, ref):
+    def views(self, params: AnyParams, sources: Sources, hyper: AnyHyper, ref: Ref) -> Iterator:
         """(term, weight, View) of every term that a block takes part in."""
         seen, weights = self.seen_sources(params, sources, hyper), self.term_weights(hyper)
         for term in self.terms(len(sources)):

@@ -25,7 +25,6 @@ class Params(NamedTuple):
 
     bases: tuple
     coefs: tuple
-    consensus = None
 
     @property
     def coef(self):

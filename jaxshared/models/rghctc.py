@@ -37,8 +37,11 @@ class Params(NamedTuple):
     bases: tuple
     coef: jax.Array
     errors: tuple
-    consensus = None
-    coefs = property(lambda self: (self.coef,))  # as other models have it
+
+    @property
+    def coefs(self):
+        """As other models have it."""
+        return (self.coef,)
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
@@ -87,8 +90,7 @@ class RGHCTC(Factorisation):
 
     def quick_objective(self, params: AnyParams, sources: Sources, hyper: AnyHyper) -> Array:
         """Errors move what the sources are compared with, so nothing is constant where there are any."""
-        quick = self.objective if self.robust else super().quick_objective
-        return quick(params, sources, hyper)
+        return (self.objective if self.robust else super().quick_objective)(params, sources, hyper)
 
     def settled(self, ahead: AnyParams, fresh: AnyParams) -> AnyParams:
         """Errors were found for the extrapolated coef, so the two are judged together."""
@@ -100,8 +102,7 @@ class RGHCTC(Factorisation):
         first, *keys = jax.random.split(key, len(sources) + 1)
         coef = start.random_columns(first, samples, self.rank, dtype)
         if method != "random":
-            widest = max(sources, key=lambda source: source.shape[0])
-            coef = start.nndsvd(first, widest, self.rank, method)[1]
+            coef = start.nndsvd(first, max(sources, key=lambda x: x.shape[0]), self.rank, method)[1]
         sizes = [(k, x.shape[0]) for k, x in zip(keys, sources)]
         bases = tuple(start.random_columns(k, size, self.rank, dtype) for k, size in sizes)
         return self.rescale(Params(bases, coef, no_errors(sources, self.robust)), sources)
@@ -123,8 +124,7 @@ class RGHCTC(Factorisation):
 
     def finish(self, params: AnyParams, hyper: AnyHyper) -> Any:
         """In the gauge in which the graph term is the paper's, where there is one."""
-        plain = self.frozen or not any(hyper.graphs)
-        return params if plain else self.normalise(params, hyper)
+        return self.normalise(params, hyper) if any(hyper.graphs) and not self.frozen else params
 
     def projection(
         self, params: AnyParams, source: Source, index: int, hyper: AnyHyper | None = None

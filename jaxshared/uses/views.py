@@ -19,6 +19,7 @@ from jaxshared.checks import whole_number
 from jaxshared.data.names import Aligned, oriented
 from jaxshared.data.sources import checked_sources, host
 from jaxshared.fit import fit
+from jaxshared.models import multinmf
 from jaxshared.models.multinmf import MultiNMF
 from jaxshared.penalties.agreement import scaled_coef
 from jaxshared.typing import AnyParams, Array, Source, Sources
@@ -200,7 +201,7 @@ def common_coef(params: AnyParams, gauge: str = "norms") -> np.ndarray:
     >>> common_coef(js.Params((np.array([[3.0, 1.0]]),), (np.array([[1.0, 5.0]]),)), "sums").tolist()
     [[0.375, 0.625]]
     """
-    if params.consensus is not None:
+    if isinstance(params, multinmf.Params):
         return np.asarray(params.consensus, np.float64)
     if len(params.coefs) != 1:
         raise ValueError(
