@@ -96,7 +96,7 @@ def test_only_sparse_matrices_have_a_structure():
         check_structure(scipy.sparse.coo_array(np.ones(3)))
 
 
-# Each once took the matrix apart before anything had looked at it: a segmentation fault.
+# Each once took the matrix apart before anything had looked at it; of js.shard a segmentation fault was seen.
 DOORS = {
     "shard": lambda m: js.shard(m, jax.make_mesh((1,), ("samples",))),
     "stream": js.stream,
