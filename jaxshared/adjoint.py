@@ -216,7 +216,7 @@ class Reliability(NamedTuple):
     taken. ``undecided``: the share of entries that are zero, or
     nearly so, without a slope that keeps them there; the derivative may jump at them. ``left``: what
     conjugate gradients leave of the linear system, for a change in the scale of the sources; where it is more
-    than one hundredth for what is asked, the derivative is NaN.
+    than one ten-thousandth for what is asked, the derivative is NaN.
     """
 
     stationarity: jax.Array

@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 # A derivative of which more than this share of its linear system is left is not a number.
-UNSOLVED = 0.01
+UNSOLVED = 1e-4
 
 # So often a Newton step is halved where the objective rises.
 HALVINGS = 16
