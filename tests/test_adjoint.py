@@ -127,7 +127,8 @@ def test_a_fit_that_has_not_quite_converged_keeps_its_derivative_or_has_none():
     slopes = slope(), slope(tol=0.0, max_steps=5000)
     # Never a number that is not the derivative; seen: NaN.
     assert np.isnan(slopes[0]) or abs(slopes[0] / slopes[1] - 1) < 0.1
-    assert abs(slopes[1]) > 0
+    # Central differences of converged fits in double precision: -43.3.
+    assert abs(slopes[1] / -43.3 - 1) < 0.1
 
 
 def test_the_adjoint_is_one_of_three():

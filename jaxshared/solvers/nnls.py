@@ -245,7 +245,7 @@ def sensitivity(gradient, z, arguments, tangents, *, rows=False, clear=None, sca
     (the gauge of a factorisation): without it there would be no derivative of anything that does.
     ``scale`` is a rough curvature for every entry of z; by default that of its columns.
     The result is linear in ``tangents`` and can itself be differentiated, in both modes. Where rows are
-    not independent and the system could not be solved it is NaN, never a number that is not the derivative.
+    not independent and the system could not be solved it is NaN rather than a guess.
 
     >>> quadratic = lambda z, goal: 3 * (z - goal)
     >>> z, goal = jnp.array([[2.0, 0.0]]), jnp.array([[2.0, -1.0]])
