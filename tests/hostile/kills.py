@@ -29,7 +29,7 @@ LONG = ["--solver", "multiplicative", "--tol", "0", "--quiet", "-o", "out"]
 PROGRAMS = tempfile.TemporaryDirectory(prefix="jaxshared-kills-")
 COMMANDS = {
     "fit": ["fit", "x.npy", "y.npy", "--shared", "4", "--specific", "3,3", "--max-steps", "6000"],
-    "sweep": ["sweep", "x.npy", "--rank", "2:5", "--restarts", "3", "--max-steps", "2000"],
+    "sweep": ["sweep", "x.npy", "--rank", "2:5", "--restarts", "3", "--max-steps", "8000"],
 }
 
 
@@ -113,20 +113,23 @@ def main(number=50, *names):
             write_sources(folder)
             seconds = spent(start(command, folder))
             assert same(outcome(folder), whole)
-        seen = []
-        for _ in range(number):
+        seen, late = [], 0
+        while len(seen) < number:
             with tempfile.TemporaryDirectory() as folder:
                 write_sources(folder)
-                seen.append(kill_and_go_on(command, whole, rng.uniform(0, seconds), folder))
-                print("x" if seen[-1][0] else ".", end="", flush=True)
+                words, cut, left = kill_and_go_on(command, whole, rng.uniform(0, seconds), folder)
+                if cut or words:
+                    seen.append((words, left))
+                else:  # it had ended: another moment
+                    late += 1
+                print("x" if words else "." if cut else "-", end="", flush=True)
         print()
-        bad = [words for words, _, _ in seen if words]
-        cut = sum(killed for _, killed, _ in seen)
-        kept = sum(killed and left for _, killed, left in seen)
+        bad = [words for words, _ in seen if words]
+        kept = sum(left for _, left in seen)
         wrong += len(bad)
         print(
-            f"{name}: {number} kills within {seconds:.1f} s of the processor, {cut} before the end, "
-            f"{kept} with a checkpoint to go on from; {len(bad)} wrong",
+            f"{name}: {number} kills of a run of {seconds:.1f} s of the processor, {kept} with a checkpoint "
+            f"to go on from; {late} more moments came after its end; {len(bad)} wrong",
             flush=True,
         )
         for words in sorted(set(bad)):
