@@ -29,4 +29,15 @@ html_title = "jaxshared"
 html_theme_options = {"navigation_with_keys": True}
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"
-autodoc_default_options = {"members": True, "show-inheritance": False}
+add_module_names = False  # headings say where a name is found
+html_show_copyright = False
+
+
+def setup(app):
+    """Fields of a NamedTuple are said in its docstring: "Alias for field number 0" tells nobody anything."""
+    app.connect(
+        "autodoc-skip-member",
+        lambda app, what, name, member, skip, options: (
+            True if str(getattr(member, "__doc__", "")).startswith("Alias for field") else None
+        ),
+    )

@@ -1,5 +1,7 @@
 """AnnData and MuData in, ``.varm``, ``.obsm`` and ``.uns`` out: observations are samples, variables features.
 
+::
+
     import jaxshared as js, jaxshared.anndata as jad
     result = jad.fit(js.JSNMF(5, (3, 3), loss="kl"), adata, batch_key="condition", layer="counts", key=key)
     adata.varm["jaxshared"], adata.obsm["X_jaxshared"]   # gene programmes, and how much of each a cell has

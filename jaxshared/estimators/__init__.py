@@ -1,5 +1,7 @@
 """scikit-learn's conventions: samples as rows, ``n_components``, ``random_state``, what fits in a Pipeline.
 
+::
+
     from jaxshared.estimators import NMF, SharedNMF
     topics = SharedNMF(n_shared=10, n_specific=5, random_state=0).fit(X, groups=outlet)
     topics.transform(new, groups=outlet_of_new)
