@@ -280,7 +280,7 @@ def _block_checks(model, params, sources, hyper, key):
             Check(path, "pos against split_grad", _largest(p - dp) / scale, TOLERANCE),
             Check(path, "neg against split_grad", _largest(n - dn) / scale, TOLERANCE),
             Check(path, "pos - neg against grad", _largest(p - n - g) / scale, TOLERANCE),
-            Check(path, "most negative half", float(-min(p.min(), n.min())) / scale, 0.0),
+            Check(path, "most negative half", float(max(0, -p.min(), -n.min())) / scale, 0.0),
         ]
     return checks
 

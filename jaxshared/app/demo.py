@@ -186,7 +186,10 @@ def _search(found, pages):
             titles = [pages.samples[book][item] for item in np.asarray(hits.items)[0]]
             rows.append((query, name, ", ".join(titles)))
     table = report.Grid(("question", "book", "best pages"), tuple(rows))
-    text = "Words are projected on the bases of each book; pages with the nearest coefficients come first."
+    text = (
+        "Words are projected on the bases of each book; pages with the nearest coefficients come first. Book "
+        "B has no page on Bessel functions: what it answers there is the nearest that it has."
+    )
     return report.Section("Asking both books", text, (table,))
 
 
