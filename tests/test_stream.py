@@ -79,13 +79,20 @@ def test_every_kind_of_file_holds_the_same_samples(name, tmp_path):
     np.testing.assert_array_equal(np.concatenate(parts), array)
 
 
-def test_the_index_of_a_parquet_file_is_no_feature(tmp_path):
+def test_the_index_of_a_parquet_file_names_its_samples(tmp_path):
     pandas = pytest.importorskip("pandas")
     pytest.importorskip("pyarrow")
     frame = pandas.DataFrame({"b": [1.0, 2.0, 3.0], "a": [4, 5, 6]}, index=[70, 80, 90])
     frame.to_parquet(tmp_path / "x.parquet")
     (block,) = js.stream(tmp_path / "x.parquet").blocks()
     np.testing.assert_array_equal(block, frame.to_numpy())
+    frame.reset_index(names="id").astype({"id": str}).to_parquet(
+        tmp_path / "z.parquet", index=False
+    )
+    for name in ("x.parquet", "z.parquet"):
+        names = js.stream(tmp_path / name, block=2).names
+        assert (names.features, names.samples) == (("b", "a"), ("70", "80", "90"))
+        assert names.shape == (2, 3)
     frame.assign(word="sea").to_parquet(tmp_path / "y.parquet")
     with pytest.raises(ValueError, match="'word', not real numbers: leave the column out"):
         js.stream(tmp_path / "y.parquet")

@@ -70,8 +70,8 @@ def stream(
     how much of the past a block leaves, as 0.9, for bases that move after every block
     (:mod:`jaxshared.streamed` says what that gives up).
 
-    Names of DataFrames, of AnnData and of the columns of a Parquet file are kept for the Result; sources
-    whose names are not in the same order are refused by the fit.
+    Names of DataFrames, of AnnData and of a Parquet file (its columns, and its index or a first column of
+    text) are kept for the Result; sources whose names are not in the same order are refused by the fit.
 
     >>> [block.shape for block in stream(np.ones((5, 3)), block=2).blocks()]
     [(2, 3), (2, 3), (1, 3)]
@@ -132,14 +132,21 @@ def _annotated(data, block):
 
 
 def _parquet_features(path):
-    """The columns that hold numbers of samples: not the index that pandas stores beside them."""
+    """The columns of numbers, and names: an index, or a first column of text, has those of the samples."""
     needed("pyarrow", "Parquet", "files")
     import pyarrow.parquet
-    from pyarrow.types import is_boolean, is_floating, is_integer
+    from pyarrow.types import is_boolean, is_floating, is_integer, is_large_string, is_string
 
     schema = pyarrow.parquet.read_schema(path)
-    stored = (schema.pandas_metadata or {}).get("index_columns", ())  # a range is not stored
-    fields = [field for field in schema if field.name not in stored]
+    index = (schema.pandas_metadata or {}).get("index_columns", ())
+    lead = [each for each in index if isinstance(each, str)]  # a range is not stored
+    if (
+        not lead
+        and len(schema)
+        and any(kind(schema[0].type) for kind in (is_string, is_large_string))
+    ):
+        lead = [schema[0].name]
+    fields = [field for field in schema if field.name not in lead]
     for field in fields:
         if not any(kind(field.type) for kind in (is_boolean, is_floating, is_integer)):
             raise ValueError(
@@ -148,10 +155,14 @@ def _parquet_features(path):
             )
     if not fields:
         raise ValueError(f"{path} has no column of numbers: each column is a feature.")
-    # names of samples are not read
     table = as_table(schema.empty_table().to_pandas(), rows="samples")
-    table = dataclasses.replace(table, samples=None, counting=table.counting - {"samples"})
-    return [field.name for field in fields], table
+    named = Table(None)
+    if lead:
+        named = as_table(pyarrow.parquet.read_table(path, columns=lead).to_pandas(), rows="samples")
+    counting = (table.counting - {"samples"}) | (named.counting - {"features"})
+    shape = len(fields), pyarrow.parquet.read_metadata(path).num_rows
+    values = np.broadcast_to(np.zeros(()), shape)
+    return [field.name for field in fields], Table(values, table.features, named.samples, counting)
 
 
 def _parquet(path, names, block):
