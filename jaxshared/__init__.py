@@ -6,7 +6,8 @@ Names in the order in which data flows through them; start with :func:`fit`.
 from jaxshared.version import __version__
 from jaxshared.base import Constraint, Model, Move, Params, Quadratic, Result, Status
 from jaxshared.data import datasets, graph, synthetic, text
-from jaxshared.data.names import Names, Table, align
+from jaxshared.data.names import Names, Table
+from jaxshared.data.order import align
 from jaxshared.data.sources import as_source, as_sources
 from jaxshared.data.sparse import Sparse
 from jaxshared.data.seen import missing, observed, weighted

@@ -13,7 +13,7 @@ from jax.sharding import PartitionSpec as P
 from jaxshared.axes import automatic, spec_of
 from jaxshared.base import Model, Move, put
 from jaxshared.checks import factor, on_device, place, tolerance, whole_number
-from jaxshared.data.names import of_fit
+from jaxshared.data.order import of_fit
 from jaxshared.data.sources import as_source
 from jaxshared.data.split import bare, under_plain_mesh
 from jaxshared.solvers.blocks import filled

@@ -21,7 +21,7 @@ import numpy as np
 from jaxshared.base import Result, Status, block_of
 from jaxshared.checkpoint import digest, kept_at
 from jaxshared.data.look import look, ready
-from jaxshared.data.names import named_sources
+from jaxshared.data.order import named_sources
 from jaxshared.data.split import Placed, Split
 from jaxshared.data.stream import Stream, ahead
 from jaxshared.data.summary import Summary

@@ -13,7 +13,6 @@ import os
 import signal
 import sys
 import warnings
-from typing import NamedTuple
 
 import jax
 
@@ -41,7 +40,7 @@ OUT_OF_MEMORY = "out of memory: use sparse files, fewer --restarts or lower rank
 
 EXAMPLES = """\
 examples:
-  jaxshared demo                                     see what it does, on handwritten digits
+  jaxshared demo                                     see what it does, on the two halves of a manual
   jaxshared fit news.npz blogs.npz --shared 15 --specific 10,8 --vocabulary terms.txt
   jaxshared fit a.csv b.csv --transpose --model rjsnmf --shared 5 --specific 4,4 --set coherence=10
   jaxshared sweep a.npy b.npy --shared 0:16:2 --total 16 --restarts 5
@@ -89,7 +88,7 @@ def parser():
     )
     subs = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
-    add = _adder(subs, "demo", "fit handwritten digits and write a report")
+    add = _adder(subs, "demo", "what two halves of a manual have in common, as a report")
     add("-o", "--output", default="demo", help="folder for report.html (default: demo)")
     add("--quick", action="store_true", help="few samples and steps")
     add("--seed", type=_whole, default=0)
@@ -100,18 +99,10 @@ def parser():
     _model(add)
     _solver(add)
     _output(add, "jaxshared-fit")
-    add(
-        "--clusters",
-        type=_count,
-        metavar="N",
-        help="also cluster the samples (default: if --labels)",
-    )
+    add("--clusters", type=_count, metavar="N", help="also cluster samples (default: if --labels)")
     add("--top", type=_count, default=8, metavar="N", help="terms shown per component (default: 8)")
-    add(
-        "--distributed",
-        action="store_true",
-        help="one of many processes: the files are parts of one source, or 'a-*.npz' in quotes each",
-    )
+    text = "one of many processes: the files are parts of one source, or 'a-*.npz' in quotes each"
+    add("--distributed", action="store_true", help=text)
     add("--coordinator", metavar="HOST:PORT", help="of process 0, where no scheduler says it")
     add("--processes", type=_count, metavar="N", help="how many there are")
     add("--process", type=_whole, metavar="I", help="which of them this is")
@@ -155,10 +146,7 @@ examples:
   jaxshared verify x.npy y.npy --shared 3 --specific 2,2
 """
 
-RETRIEVE = """\
-example:
-  jaxshared retrieve jaxshared-fit --query "engine oil" --query mideast --items titles.txt
-"""
+RETRIEVE = 'example: jaxshared retrieve jaxshared-fit --query "engine oil" --query mideast'
 
 
 class _Parser(argparse.ArgumentParser):
@@ -229,7 +217,6 @@ class _Collect(argparse.Action):
     """NAME=VALUE pairs into one dictionary."""
 
     def __call__(self, parser, namespace, values, option_string=None):
-        """Add one pair."""
         setattr(namespace, self.dest, {**getattr(namespace, self.dest), values[0]: values[1]})
 
 
@@ -296,13 +283,13 @@ def main(arguments=None):
         arguments = sys.argv[1:]
         signal.signal(signal.SIGTERM, _stop)
         keep_programs()
-    asked = _asked(arguments)
+    command, asked, folder = _asked(arguments)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("always", UserWarning)
             warnings.showwarning = lambda message, *_: _complain(message, 0)
             _check_address_space()
-            return COMMANDS[asked.name][1](asked.settings)
+            return command(asked)
     except Interrupted as error:
         return _complain(error, 130)
     except KeyboardInterrupt:
@@ -312,15 +299,14 @@ def main(arguments=None):
         return 0
     except (ValueError, TypeError, ImportError, FileNotFoundError, PermissionError) as error:
         return _complain(error, 2)
-    except MemoryError:
-        return _complain(OUT_OF_MEMORY, 1)
-    except jax.errors.JaxRuntimeError as error:
-        if "RESOURCE_EXHAUSTED" not in str(error) and "Out of memory" not in str(error):
+    except (MemoryError, jax.errors.JaxRuntimeError) as error:
+        told = "RESOURCE_EXHAUSTED" in str(error) or "Out of memory" in str(error)
+        if not told and not isinstance(error, MemoryError):
             raise
         return _complain(OUT_OF_MEMORY, 1)
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            return _complain(f"the disk of {asked.folder} is full: no result was written.", 1)
+            return _complain(f"the disk of {folder} is full: no result was written.", 1)
         return _complain(error, 1)
 
 
@@ -334,26 +320,22 @@ def _check_address_space():
     if limit != resource.RLIM_INFINITY and limit < ADDRESS_SPACE:
         raise ValueError(
             f"the address space is limited to {readable_bytes(limit)} (ulimit -v): JAX's compiler needs "
-            f"{readable_bytes(ADDRESS_SPACE)} beside the data. Raise the limit, or limit the memory "
-            f"in use instead."
+            f"{readable_bytes(ADDRESS_SPACE)} beside the data. Raise it, or limit the memory in use instead."
         )
 
 
-class _Asked(NamedTuple):
-    name: str
-    settings: object
-    folder: str
-
-
 def _asked(arguments):
-    """Arguments as the settings of one command."""
+    """What does a command, its settings, and the folder that it writes into."""
     given = vars(parser().parse_args(arguments))
     cls = COMMANDS[given["command"]][0]
     given["again"] = tuple(arguments)
     fields = {field.name for field in dataclasses.fields(cls)}
     chosen = {name: settings.frozen(v) for name, v in given.items() if name in fields}
-    folder = given.get("output") or given.get("run") or "."
-    return _Asked(given["command"], cls(**chosen), folder)
+    return (
+        COMMANDS[given["command"]][1],
+        cls(**chosen),
+        given.get("output") or given.get("run") or ".",
+    )
 
 
 def _stop(number, frame):

@@ -14,7 +14,8 @@ from jaxshared.app.settings import Fit, Sweep, Verify
 from jaxshared.boolean import JSBMF, SharedBMF
 from jaxshared.data.corpora import count_corpora, is_text_folder, read_corpora
 from jaxshared.data.files import read_lines, read_source
-from jaxshared.data.names import Names, by_place, counted
+from jaxshared.data.names import Names
+from jaxshared.data.order import by_place, counted
 from jaxshared.data.sources import as_sources
 from jaxshared.data.sparse import Sparse
 from jaxshared.data.text import align, from_corpora, tfidf
@@ -83,9 +84,8 @@ class Inputs(NamedTuple):
 
 
 def _describe(x):
-    size = f"{x.shape[0]} features x {x.shape[1]} samples"
-    sparse = isinstance(x, Sparse) or scipy.sparse.issparse(x)
-    return f"{size}, {x.nnz} non-zeros" if sparse else size
+    stored = f", {x.nnz} non-zeros" if isinstance(x, Sparse) or scipy.sparse.issparse(x) else ""
+    return f"{x.shape[0]} features x {x.shape[1]} samples{stored}"
 
 
 def build_model(task: Task):
@@ -139,7 +139,6 @@ def is_text(task: Task) -> bool:
 
 
 def _num_sources(task):
-    """One per file or folder, or one per outlet."""
     return count_corpora(task.sources, task.outlet) if is_text(task) else len(task.sources)
 
 
@@ -157,8 +156,7 @@ def _one(values, name):
 
 def _specific(task, values):
     given = _num_sources(task)
-    count = max(given, 2)
-    values = values * count if len(values) == 1 else values
+    values = values * max(given, 2) if len(values) == 1 else values
     if task.sources and len(values) != given:
         raise ValueError(f"--specific has {len(values)} ranks for {given} files: one each, or one.")
     return tuple(values)
@@ -186,9 +184,9 @@ def sweep_points(task: Sweep):
     if not axes:
         raise ValueError("nothing to sweep: give --vary NAME=VALUE,VALUE.")
     points = [dict(zip(axes, values)) for values in itertools.product(*axes.values())]
-    if kind != "shared":
-        if kind == "sharing":
-            return build_model(task), points
+    if kind == "sharing":
+        return build_model(task), points
+    if kind == "rank":
         return MODELS[name](max(axes["rank"]), **fields), points
     count = _num_sources(task)
     if task.total is not None:
@@ -255,11 +253,9 @@ def _read_texts(task):
         raise ValueError(
             f"the sources are called {', '.join(names)}: give {len(made.names)} different --names."
         )
-    idf = made.idf if task.tfidf else None
-    terms = tuple(made.vocabulary.tolist())
-    return Inputs(
-        made.sources, names, terms, _labels(made.sources, task), made.ids, idf, made.titles
-    )
+    idf, terms = made.idf if task.tfidf else None, tuple(made.vocabulary.tolist())
+    known = names, terms, _labels(made.sources, task), made.ids, idf, made.titles
+    return Inputs(made.sources, *known)
 
 
 def _over_one_vocabulary(tables, task):
@@ -326,11 +322,11 @@ def _labels(matrices, task):
         return None
     if len(task.labels) != len(matrices) and _aligned(task) == "features":
         raise ValueError(f"{len(task.labels)} label files for {len(matrices)} files: one each.")
-    labels = [read_lines(path) for path in task.labels]
+    labels = [np.array(read_lines(path)) for path in task.labels]
     for path, own, matrix in zip(task.labels, labels, matrices):
         if len(own) != matrix.shape[1]:
             raise ValueError(f"{path} has {len(own)} lines for {matrix.shape[1]} samples.")
-    return tuple(np.array(own) for own in labels)
+    return tuple(labels)
 
 
 def _stems(paths):
@@ -344,15 +340,10 @@ def small_models(only=None):
     x, y, z = (random.gamma(1.0, size=shape) for shape in ((12, 15), (12, 9), (8, 15)))
     two, views = (x, y), (x, z)
     cases = {
-        "nmf": ((4,), (x,)),
-        "jsnmf": ((2, (3, 2)), two),
-        "rjsnmf": ((2, (3, 2)), two),
-        "sharednmf": (({(0, 1): 2, (0,): 3, (1,): 2},), two),
+        **{"nmf": ((4,), (x,)), "sharednmf": (({(0, 1): 2, (0,): 3, (1,): 2},), two)},
+        **dict.fromkeys(("jsnmf", "rjsnmf"), ((2, (3, 2)), two)),
         "inmf": ((3,), two),
-        "multinmf": ((3,), views),
-        "colnmf": ((3,), views),
-        "concatnmf": ((3,), views),
-        "rghctc": ((3,), views),
+        **dict.fromkeys(("multinmf", "colnmf", "concatnmf", "rghctc"), ((3,), views)),
     }
     if only is not None and MODELS[only].searches:
         raise ValueError(f"{only} has no gradient to verify; choose another --model.")

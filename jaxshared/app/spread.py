@@ -20,7 +20,8 @@ from jaxshared.app.inputs import build_model, check_same_samples, is_text
 from jaxshared.app.runs import CHECKPOINT, begin_run, is_finished, locked, run_record, seal
 from jaxshared.app.settings import Fit
 from jaxshared.data.files import Table, read_source
-from jaxshared.data.names import Names, matched
+from jaxshared.data.names import Names
+from jaxshared.data.order import matched
 from jaxshared.data.shards import shard
 from jaxshared.fit import fit
 from jaxshared.parts import remove_parts

@@ -14,7 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 import scipy  # its parts are loaded when they are used
 
-from jaxshared.data.names import ROWS, as_table, counted, matched, tell
+from jaxshared.data.names import ROWS, as_table, tell
+from jaxshared.data.order import counted, matched
 from jaxshared.data.sources import as_source, dense_values
 from jaxshared.data.sparse import Sparse
 from jaxshared.data.structure import check_structure

@@ -13,7 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 import scipy  # its parts are loaded when they are used
 
-from jaxshared.data.names import as_table, named_sources, oriented
+from jaxshared.data.names import as_table, oriented
+from jaxshared.data.order import named_sources
 from jaxshared.data.sparse import Sparse, float_type, jax_sparse_kind
 from jaxshared.data.split import Placed, Split, bare, on_plain_mesh, under_plain_mesh
 from jaxshared.data.structure import check_pointers, check_structure
@@ -48,7 +49,7 @@ def as_sources(
     """Checked sources of one common float type, as a tuple.
 
     A single matrix counts as one source. ``aligned`` says what they must have in common: where they
-    carry names (:mod:`jaxshared.data.names`), it is put in one order by them. ``rows`` says what their
+    carry names (:mod:`jaxshared.data.order`), it is put in one order by them. ``rows`` says what their
     rows are.
     """
     sources = oriented(sources, rows)

@@ -3,7 +3,7 @@ r"""Text and tags as sources: term-by-item matrices over one vocabulary, and que
 scikit-learn tokenises and weights; this module turns its (samples, features) into the library's
 (features, samples), puts several sources over one vocabulary, and leaves out what is too rare or
 too short to learn from. A *document* is a string, or a sequence of terms that is taken as it is
-(tags).
+(tags)::
 
     counts = [count_terms(documents) for documents in (news, blogs)]
     texts  = sources_from_counts([c.source for c in counts], [c.vocabulary for c in counts])
@@ -12,13 +12,14 @@ too short to learn from. A *document* is a string, or a sequence of terms that i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy  # its parts are loaded when they are used
 
 from jaxshared.data.corpora import Corpus, frame_corpora
+from jaxshared.data.counts import Counts, check_texts, count_terms, is_words
 from jaxshared.data.names import Table
 from jaxshared.typing import Sources
 
@@ -36,14 +37,6 @@ __all__ = [
     "sources_from_documents",
     "tfidf",
 ]
-
-
-class Counts(NamedTuple):
-    """Term counts (features, samples), the term of each row, and which items the columns are."""
-
-    source: scipy.sparse.csr_array
-    vocabulary: np.ndarray
-    items: np.ndarray
 
 
 class Texts(NamedTuple):
@@ -76,61 +69,6 @@ class Queries(NamedTuple):
 
     vectors: scipy.sparse.csr_array
     known: np.ndarray
-
-
-def _is_words(document):
-    return isinstance(document, Sequence) and not isinstance(document, str)
-
-
-def _itself(document):
-    return document
-
-
-def _check_texts(texts, name):
-    """Strings, or sequences of terms, as a list; None and NaN among them are named by their place."""
-    if isinstance(texts, str) or not isinstance(texts, Iterable):
-        raise TypeError(f"{name} is {texts!r}: pass a list of strings, or of sequences of terms.")
-    texts = list(texts)
-    if not texts:
-        raise ValueError(f"{name} is empty: there is nothing to count.")
-    for at, text in enumerate(texts):
-        terms = text if _is_words(text) else [text]
-        odd = next((term for term in terms if not isinstance(term, str)), "")
-        if not isinstance(odd, str):
-            raise TypeError(
-                f"{name}[{at}] is or holds {odd!r}: pass strings, or sequences of strings; an empty "
-                f"string for a text that is missing."
-            )
-    return texts
-
-
-def count_terms(documents: Any, *, vectorizer: Any = None, **options: Any) -> Counts:
-    """Count the terms of documents: strings, which scikit-learn tokenises, or sequences of terms.
-
-    ``options`` go to :class:`sklearn.feature_extraction.text.CountVectorizer` (``stop_words``,
-    ``token_pattern``, ``ngram_range``, ...); or give a ``vectorizer`` of your own.
-
-    >>> counts = count_terms(["red car, red bus", "blue bus"])
-    >>> counts.vocabulary.tolist(), counts.source.toarray().tolist()
-    (['blue', 'bus', 'car', 'red'], [[0, 1], [1, 1], [1, 0], [2, 0]])
-    >>> count_terms([["New York", "c++"], ["c++"]]).vocabulary.tolist()
-    ['New York', 'c++']
-    """
-    documents = _check_texts(documents, "documents")
-    if vectorizer is None:
-        kinds = {_is_words(document) for document in documents}
-        if len(kinds) > 1:
-            raise ValueError(
-                "some documents are strings and some are lists of words: use one kind."
-            )
-        if kinds == {True}:
-            options = {"analyzer": _itself, **options}
-        from sklearn.feature_extraction.text import CountVectorizer
-
-        vectorizer = CountVectorizer(**options)
-    counts = vectorizer.fit_transform(documents)
-    vocabulary = np.asarray(vectorizer.get_feature_names_out(), dtype=str)
-    return Counts(scipy.sparse.csr_array(counts.T), vocabulary, np.arange(len(documents)))
 
 
 def align(
@@ -366,8 +304,8 @@ def query_vectors(
     terms = np.char.lower(vocabulary)
     places, columns = {}, []
     split = CountVectorizer(token_pattern=r"(?u)\b\w+\b").build_analyzer()
-    for query in [queries] if isinstance(queries, str) else _check_texts(queries, "queries"):
-        words = [str(w).lower() for w in query] if _is_words(query) else split(query)
+    for query in [queries] if isinstance(queries, str) else check_texts(queries, "queries"):
+        words = [str(w).lower() for w in query] if is_words(query) else split(query)
         column = np.zeros(len(terms), dtype=np.float32)
         for word in words:
             if word not in places:

@@ -14,7 +14,8 @@ import numpy as np
 
 from jaxshared.base import Model, Result
 from jaxshared.data.graph import neighbour_graph
-from jaxshared.data.names import Aligned, matched, oriented
+from jaxshared.data.names import Aligned, oriented
+from jaxshared.data.order import matched
 from jaxshared.data.sources import as_source, checked_sources
 from jaxshared.fit import fit
 from jaxshared.models.rghctc import RGHCTC

@@ -12,7 +12,8 @@ import numpy as np
 from jaxshared.base import Model
 from jaxshared.boolean.model import BooleanModel
 from jaxshared.checks import whole_number
-from jaxshared.data.names import ROWS, Names, listed, matched, oriented
+from jaxshared.data.names import Names
+from jaxshared.data.order import in_fit_order
 from jaxshared.data.sources import as_sources
 from jaxshared.data.split import bare
 from jaxshared.data.tables import needed
@@ -243,7 +244,8 @@ def factors(
             f"from each other and from 'shared'."
         )
     if sources is not None:
-        sources = _sources_of(model, sources, names, known, rows, bare=params is result)
+        given = in_fit_order(sources, names, known, rows, bare=params is result)
+        sources = as_sources(given, aligned=model.aligned, num_sources=len(names.sources))
     energy = _energy(model, params, parts, sources, len(names.sources))
     return _made(model, params, parts, names, basis_names, energy, top, norm)
 
@@ -311,41 +313,6 @@ def _names(parts, known, vocabulary, names):
     features = getattr(known, "features", nothing) if vocabulary is None else (tuple(vocabulary),)
     features = features * len(names) if len(features) == 1 else features
     return Names(names, features, getattr(known, "samples", nothing))
-
-
-def _sources_of(model, sources, names, known, rows, *, bare):
-    """The sources of the fit, in the order that they and their features and samples had there.
-
-    Of ``bare`` factors nothing is known but the names that were given with them.
-    """
-    count = len(names.sources)
-    called, given = listed(oriented(sources, rows))
-    fitted = getattr(known, "sources", None)
-    if called is not None and len(called) == count:
-        given = _by_name(dict(zip(called, given)), fitted or names.sources, known=bool(fitted))
-    if len(given) == count:
-        had = names if known is None else known
-        given = [
-            matched(x, *own, name=f"sources[{i}]", axes=_known_axes(own) if bare else ROWS).values
-            for i, (x, *own) in enumerate(zip(given, had.features, had.samples))
-        ]
-    return as_sources(tuple(given), aligned=model.aligned, num_sources=count)
-
-
-def _known_axes(names):
-    return tuple(axis for axis, own in zip(ROWS, names) if own is not None)
-
-
-def _by_name(sources, order, *, known):
-    """The values of a dictionary in the order of the fit, which did not always know their names."""
-    if set(sources) == set(order):
-        return [sources[name] for name in order]
-    if known:
-        raise ValueError(
-            f"the sources are called {', '.join(sources)} but those of the fit {', '.join(order)}: use the "
-            f"names of the fit, or pass a tuple in its order."
-        )
-    return list(sources.values())
 
 
 def _ordered(members, basis, coefs, order):

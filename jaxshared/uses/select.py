@@ -25,7 +25,7 @@ from jaxshared.typing import Array, Sources
 from jaxshared.uses.boolean_select import select_boolean
 from jaxshared.uses.choice import Curve, Selection, elbow, told
 from jaxshared.uses.heldout import held_out_entries
-from jaxshared.uses.sharing import pattern, threshold_of, use
+from jaxshared.uses.patterns import pattern, threshold_of, use
 from jaxshared.uses.speckled import held_out_speckles
 from jaxshared.uses.stability import stability
 

@@ -29,7 +29,8 @@ from jaxshared.data.sources import as_sources, checked_sources
 from jaxshared.data.weighted import Weighted
 from jaxshared.fit import fit, restart_keys
 from jaxshared.models.shared import SharedNMF
-from jaxshared.typing import AnyParams, Array, ArrayLike, Path, Sources
+from jaxshared.typing import Array, ArrayLike, Path, Sources
+from jaxshared.uses.patterns import THRESHOLD, parts_of, pattern, threshold_of, use
 
 __all__ = [
     "Evidence",
@@ -45,10 +46,6 @@ __all__ = [
     "use",
 ]
 
-# A source uses a component with the others if it does so at least half as much as who uses it most.
-THRESHOLD = 0.5
-# Uses this far apart are of two kinds.
-GAP = 0.25
 # So many samples near a sample tell more of its share than itself: 10 and 30 did equally well.
 NEIGHBOURS = 30
 # Rounds of column and coefs when a component is made specific; each is one product each way.
@@ -73,17 +70,10 @@ class Evidence(NamedTuple):
 
     def table(self) -> list[dict[str, Any]]:
         """One plain dictionary per component."""
+        fields = zip(self._fields[1:], self[1:])
+        columns = {name: value.T.tolist() for name, value in fields}
         return [
-            dict(
-                members=members,
-                use=self.use[:, k].tolist(),
-                need=self.need[:, k].tolist(),
-                gain=self.gain[:, k].tolist(),
-                balance=float(self.balance[k]),
-                agreement=float(self.agreement[k]),
-                sure=float(self.sure[k]),
-            )
-            for k, members in enumerate(self.members)
+            dict(zip(("members", *columns), row)) for row in zip(self.members, *columns.values())
         ]
 
 
@@ -105,63 +95,6 @@ class MeanShares(NamedTuple):
     shares: tuple
     spread: tuple
     found: tuple
-
-
-def use(model: Model, params: AnyParams) -> np.ndarray:
-    """(sources, components): the mean part that a component has in the samples of a source.
-
-    >>> import jaxshared as js
-    >>> basis, coef = jnp.eye(3, 2), jnp.array([[1.0, 1.0], [0.0, 2.0]])
-    >>> use(js.NMF(2), js.Params((basis,), (coef,))).tolist()
-    [[0.25, 0.75]]
-    """
-    params = model.normalise(params)
-    out = np.zeros((len(params.coefs), sum(model.ranks)))
-    for i, at in enumerate(model.components(params).coefs):
-        out[i, at] = _parts(params.coefs[i]).mean(axis=0)
-    return out
-
-
-def _parts(coef):
-    """Coefs of each sample that sum to one; a sample without any has none."""
-    coef = np.asarray(coef, np.float64)
-    total = coef.sum(axis=1, keepdims=True)
-    return coef / np.where(total > 0, total, 1)
-
-
-def pattern(used: Any, *, threshold: float = THRESHOLD) -> tuple[tuple[int, ...], ...]:
-    """Per component, the sources that share it, from the (sources, components) of :func:`use`.
-
-    A source belongs to a component that it uses at least ``threshold`` times as much as the source
-    that uses it most, and every source to the component that it uses most itself.
-
-    >>> pattern(np.array([[0.5, 0.4, 0.1], [0.4, 0.0, 0.6]]))
-    ((0, 1), (0,), (1,))
-    """
-    used = np.asarray(used)
-    belongs = used >= threshold * used.max(axis=0)
-    belongs[np.arange(len(used)), used.argmax(axis=1)] = True
-    return tuple(tuple(np.flatnonzero(each).tolist()) for each in belongs.T)
-
-
-def threshold_of(used: ArrayLike) -> float:
-    """Where uses fall into two heaps, the middle between them; else the usual half.
-
-    What counts is each source's use of a component beside that of who uses it most. A gap of a quarter
-    and more tells users from others better than any fixed threshold; text has none.
-
-    >>> round(threshold_of(np.array([[0.5, 0.4, 0.02], [0.2, 0.01, 0.6]])), 2)
-    0.22
-    >>> threshold_of(np.array([[0.5, 0.5, 0.5, 0.5], [0.1, 0.2, 0.3, 0.4]]))
-    0.5
-    """
-    used = np.asarray(used)
-    most = used.max(axis=0)
-    ratios = used / np.where(most > 0, most, 1)
-    others = np.sort(np.append(np.sort(ratios, axis=0)[:-1].ravel(), 0.0))
-    at = int(np.argmax(np.diff(others)))
-    wide = others[at + 1] - others[at] >= GAP
-    return float((others[at] + others[at + 1]) / 2) if wide else THRESHOLD
 
 
 def find(
@@ -299,7 +232,7 @@ def shares(model: Model, result: Any, sure: ArrayLike) -> tuple[np.ndarray, ...]
             f"number for each, as evidence(...).sure."
         )
     numbers = model.components(params).coefs
-    return tuple(_parts(coef) @ sure[at] for coef, at in zip(params.coefs, numbers))
+    return tuple(parts_of(coef) @ sure[at] for coef, at in zip(params.coefs, numbers))
 
 
 def mixing(coefs: Sequence[ArrayLike], *, neighbours: int = NEIGHBOURS) -> tuple[Array, Array]:
@@ -315,7 +248,7 @@ def mixing(coefs: Sequence[ArrayLike], *, neighbours: int = NEIGHBOURS) -> tuple
     from sklearn.neighbors import NearestNeighbors  # slow to import
 
     sizes = [len(coef) for coef in coefs]
-    points = np.sqrt(np.concatenate([_parts(coef) for coef in coefs]))
+    points = np.sqrt(np.concatenate([parts_of(coef) for coef in coefs]))
     count = min(neighbours + 1, sum(sizes))
     near = NearestNeighbors(n_neighbors=count).fit(points).kneighbors(points)[1]
     own = np.repeat(np.arange(len(sizes)), sizes)

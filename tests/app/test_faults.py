@@ -16,7 +16,7 @@ import pytest
 import jaxshared as js
 from jaxshared import checkpoint as checkpoints
 from jaxshared import drive as drives
-from jaxshared.app import cli, report, results, runs
+from jaxshared.app import cli, page, report, results, runs
 
 sys.path.insert(0, os.path.dirname(__file__))
 from faults import Faults, Killed
@@ -42,7 +42,7 @@ def files(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "fsync", lambda handle: None)
     monkeypatch.setattr(checkpoints, "SECONDS", 1e9)  # by the clock, no two runs write alike
     monkeypatch.setattr(results, "cluster", lambda model, params, *_, key: [[0] * 8, [1] * 5])
-    monkeypatch.setattr(report, "render", lambda *args, **options: "<h1>page</h1>")
+    monkeypatch.setattr(page, "render", lambda *args, **options: "<h1>page</h1>")
     monkeypatch.setattr(report, "fit_sections", lambda *args, **options: [])
     monkeypatch.setattr(report, "sweep_sections", lambda *args, **options: [])
     return tmp_path
@@ -234,9 +234,9 @@ import os, sys
 sys.path.insert(0, sys.argv[1])
 from faults import Faults, OPERATIONS
 from jaxshared import checkpoint
-from jaxshared.app import cli, report
+from jaxshared.app import cli, page, report
 checkpoint.SECONDS = 1e9
-report.render = lambda *args, **options: "<h1>page</h1>"
+page.render = lambda *args, **options: "<h1>page</h1>"
 report.fit_sections = lambda *args, **options: []
 class Deadly(Faults):
     dead = property(lambda self: False, lambda self, value: value and os._exit(9))

@@ -6,7 +6,7 @@ import pytest
 import scipy.sparse
 
 import jaxshared as js
-from jaxshared.data.names import matched
+from jaxshared.data.order import matched
 from jaxshared.data.sources import checked_sources
 
 KEY = jax.random.key(0)

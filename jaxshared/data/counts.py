@@ -1,0 +1,75 @@
+"""Documents counted: how often which term is in each, by scikit-learn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy  # its parts are loaded when they are used
+
+__all__ = ["Counts", "check_texts", "count_terms", "is_words"]
+
+
+class Counts(NamedTuple):
+    """Term counts (features, samples), the term of each row, and which items the columns are."""
+
+    source: scipy.sparse.csr_array
+    vocabulary: np.ndarray
+    items: np.ndarray
+
+
+def is_words(document):
+    """Whether a document is a sequence of terms, and not a string."""
+    return isinstance(document, Sequence) and not isinstance(document, str)
+
+
+def _itself(document):
+    return document
+
+
+def check_texts(texts, name):
+    """Strings, or sequences of terms, as a list; None and NaN among them are named by their place."""
+    if isinstance(texts, str) or not isinstance(texts, Iterable):
+        raise TypeError(f"{name} is {texts!r}: pass a list of strings, or of sequences of terms.")
+    texts = list(texts)
+    if not texts:
+        raise ValueError(f"{name} is empty: there is nothing to count.")
+    for at, text in enumerate(texts):
+        terms = text if is_words(text) else [text]
+        odd = next((term for term in terms if not isinstance(term, str)), "")
+        if not isinstance(odd, str):
+            raise TypeError(
+                f"{name}[{at}] is or holds {odd!r}: pass strings, or sequences of strings; an empty "
+                f"string for a text that is missing."
+            )
+    return texts
+
+
+def count_terms(documents: Any, *, vectorizer: Any = None, **options: Any) -> Counts:
+    """Count the terms of documents: strings, which scikit-learn tokenises, or sequences of terms.
+
+    ``options`` go to :class:`sklearn.feature_extraction.text.CountVectorizer` (``stop_words``,
+    ``token_pattern``, ``ngram_range``, ...); or give a ``vectorizer`` of your own.
+
+    >>> counts = count_terms(["red car, red bus", "blue bus"])
+    >>> counts.vocabulary.tolist(), counts.source.toarray().tolist()
+    (['blue', 'bus', 'car', 'red'], [[0, 1], [1, 1], [1, 0], [2, 0]])
+    >>> count_terms([["New York", "c++"], ["c++"]]).vocabulary.tolist()
+    ['New York', 'c++']
+    """
+    documents = check_texts(documents, "documents")
+    if vectorizer is None:
+        kinds = {is_words(document) for document in documents}
+        if len(kinds) > 1:
+            raise ValueError(
+                "some documents are strings and some are lists of words: use one kind."
+            )
+        if kinds == {True}:
+            options = {"analyzer": _itself, **options}
+        from sklearn.feature_extraction.text import CountVectorizer
+
+        vectorizer = CountVectorizer(**options)
+    counts = vectorizer.fit_transform(documents)
+    vocabulary = np.asarray(vectorizer.get_feature_names_out(), dtype=str)
+    return Counts(scipy.sparse.csr_array(counts.T), vocabulary, np.arange(len(documents)))
