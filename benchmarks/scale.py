@@ -23,7 +23,6 @@ import numpy as np
 import scipy.sparse
 
 import jaxshared as js
-from jaxshared.solvers.hals import HALSState
 
 RANK, FEATURES, SAMPLES, STEPS = 40, 2000, 40_000, 20
 SPARSE_FEATURES, SPARSE_SAMPLES, DENSITY = 5000, 400_000, 0.001
@@ -178,7 +177,8 @@ def bytes_per_step():
             source = js.shard(x if kind == "dense" else scipy.sparse.csr_array(x * (x > 0.8)), mesh)
             model, solver = js.NMF(rank), js.HALS()
             params = model.init(jax.random.key(0), (source,))
-            state, hyper = HALSState(params), model.hyper((source,))
+            hyper = model.hyper((source,))
+            state = solver.init(model, params, (source,), hyper)
             step = jax.jit(lambda s, x, h: solver.step(model, s, (x,), h)[0])  # noqa: B023
             text = step.lower(state, bare(source), hyper).compile().as_text()
             found = 0

@@ -9,12 +9,10 @@ the whole fall that 50 steps make, and the first step within 1 % of the end. "eq
 paper's own updates (with L_v in eq. 8), which scale the penalty away; the others keep unit columns.
 """
 
-import argparse
-
 import jax
 import jax.numpy as jnp
 import numpy as np
-from real_data import load
+from real_data import arguments, load
 
 import jaxshared as js
 
@@ -105,9 +103,4 @@ def main(args):
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--full", action="store_true", help="all four pairs")
-    parser.add_argument("--steps", type=int, default=2000)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--plot")
-    main(parser.parse_args())
+    main(arguments(__doc__, full=False, steps=2000, seed=0, plot=None))

@@ -10,11 +10,9 @@ on all coefs (figure 3: purity and entropy per category), on the shared and on t
 purity and below 1 in entropy, the other way round for a source's own. Labels enter the scores alone.
 """
 
-import argparse
-
 import jax
 import numpy as np
-from real_data import load
+from real_data import arguments, load
 from sharing_study import news_draw
 
 import jaxshared as js
@@ -87,15 +85,18 @@ def main(args):
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--draws", type=int, default=2)
-    parser.add_argument("--first", type=int, default=0)
-    parser.add_argument("--posts", type=int, default=100)
-    parser.add_argument("--terms", type=int, default=2000)
-    parser.add_argument("--rank", type=int, default=12)
-    parser.add_argument("--shared", type=int, default=6)
-    parser.add_argument("--strengths", type=float, nargs="*", default=(10.0, 100.0))
-    parser.add_argument("--steps", type=int, default=300)
-    parser.add_argument("--restarts", type=int, default=5)
-    parser.add_argument("--plot")
-    main(parser.parse_args())
+    main(
+        arguments(
+            __doc__,
+            draws=2,
+            first=0,
+            posts=100,
+            terms=2000,
+            rank=12,
+            shared=6,
+            strengths=(10.0, 100.0),
+            steps=300,
+            restarts=5,
+            plot=None,
+        )
+    )

@@ -1,6 +1,7 @@
 """Where the examples find real data: the folder of JAXSHARED_DATA, or ../shared/data beside the
 repo."""
 
+import argparse
 import os
 import pathlib
 import sys
@@ -30,3 +31,18 @@ def load(name):
 def mean_and_spread(values):
     """'0.967 ± 0.006' over the first axis."""
     return f"{np.mean(values):.3f} ± {np.std(values):.3f}"
+
+
+def arguments(doc, **options):
+    """Of the command line, by their defaults: False is a switch, a tuple takes several, None a text."""
+    parser = argparse.ArgumentParser(description=doc.splitlines()[0])
+    for name, default in options.items():
+        how = dict(default=default, type=type(default))
+        if default is False:
+            how = dict(action="store_true")
+        elif isinstance(default, tuple):
+            how.update(type=type(default[0]), nargs="*")
+        elif default is None:
+            how = {}
+        parser.add_argument(f"--{name.replace('_', '-')}", **how)
+    return parser.parse_args()

@@ -11,12 +11,11 @@ other data), mean and standard deviation over runs; a run is another start of th
 k-means.
 """
 
-import argparse
 import functools
 
 import jax
 import numpy as np
-from real_data import load, mean_and_spread
+from real_data import arguments, load, mean_and_spread
 
 import jaxshared as js
 
@@ -161,11 +160,5 @@ def choices(args):
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--runs", type=int, default=3)
-    parser.add_argument("--steps", type=int, default=200)
-    parser.add_argument("--strength", type=float, default=10.0)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--choices", action="store_true")
-    arguments = parser.parse_args()
-    (choices if arguments.choices else table)(arguments)
+    given = arguments(__doc__, runs=3, steps=200, strength=10.0, seed=0, choices=False)
+    (choices if given.choices else table)(given)

@@ -7,11 +7,9 @@ Prints accuracy and NMI per outlet, mean and standard deviation over runs, and w
 outlets have in common by the ratio of purities on shared and on specific coefficients.
 """
 
-import argparse
-
 import jax
 import numpy as np
-from real_data import load, mean_and_spread
+from real_data import arguments, load, mean_and_spread
 
 import jaxshared as js
 
@@ -76,10 +74,4 @@ def main(args):
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--runs", type=int, default=5)
-    parser.add_argument("--steps", type=int, default=200)
-    parser.add_argument("--strength", type=float, default=10.0)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--plot")
-    main(parser.parse_args())
+    main(arguments(__doc__, runs=5, steps=200, strength=10.0, seed=0, plot=None))

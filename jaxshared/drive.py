@@ -16,14 +16,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxshared.base import Model, Status
+from jaxshared.base import Model, Solver, Status
 from jaxshared.checkpoint import Checkpoint
 from jaxshared.parts import placed
 from jaxshared.processes import agreed, several, together
 from jaxshared.programs import make_room
 from jaxshared.solve import CHECK_EVERY, advance, finish
 
-__all__ = ["Batch", "Drive"]
+__all__ = ["Batch", "Course", "Drive"]
 
 # Long enough that the host does not slow the device, short enough for a smooth progress bar.
 CHUNK_SECONDS = 0.3
@@ -47,6 +47,15 @@ class Batch(NamedTuple):
     start: Callable
 
 
+class Course(NamedTuple):
+    """The steps of every lane, and when they end; what the arithmetic depends on beside the batches."""
+
+    solver: Solver
+    tol: float
+    max_steps: int
+    race: bool = False
+
+
 class _Now(NamedTuple):
     """Where a batch stands: the loops in the program, and those of all lanes as far as they have left.
 
@@ -64,21 +73,9 @@ class _Now(NamedTuple):
 class Drive:
     """Batches of lanes on their way. After :meth:`run`, ``interrupted`` says whether someone stopped it."""
 
-    def __init__(
-        self,
-        batches,
-        sources,
-        *,
-        solver,
-        tol,
-        max_steps,
-        race=False,
-        progress=False,
-        callback=None,
-        checkpoint=None,
-    ):
+    def __init__(self, batches, sources, course, *, progress=False, callback=None, checkpoint=None):
         self.batches, self.sources = list(batches), sources
-        self.solver, self.tol, self.max_steps, self.race = solver, tol, max_steps, race
+        self.solver, self.tol, self.max_steps, self.race = course
         self.progress, self.callback = progress, callback
         self.checkpoint = Checkpoint(None, "") if checkpoint is None else checkpoint
         self.interrupted = False

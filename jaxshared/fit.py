@@ -16,7 +16,7 @@ from jaxshared.checkpoint import kept_at
 from jaxshared.checks import concrete, instance_of, solver_of, tolerance, whole_number
 from jaxshared.data.names import tell
 from jaxshared.data.split import bare, under_plain_mesh
-from jaxshared.drive import LIKELY_STEPS, PROGRAM, Batch, Drive, lane_work
+from jaxshared.drive import LIKELY_STEPS, PROGRAM, Batch, Course, Drive, lane_work
 from jaxshared.lanes import (
     begin_lanes,
     best_lane,
@@ -106,33 +106,15 @@ def fit(
         raise TypeError(f"callback is {callback!r}: pass a function of a Result, or None.")
     restarts = restarts if restarts is None else whole_number(restarts, "restarts")
     max_steps = whole_number(max_steps, "max_steps")
+    given = dict(callback=callback, race=race, init=init, frozen=frozen)
+    shown: dict[str, Any] = dict(key=key, hyper=hyper, max_steps=max_steps, progress=progress)
     if model.searches:  # a model that is not fitted by steps of a solver
-        if is_streamed(sources):
-            raise TypeError(
-                f"{type(model).__name__} holds its sources whole: it cannot stream them."
-            )
-        given = dict(solver=solver, callback=callback, race=race, init=init, frozen=frozen)
-        check_unused(model, **given)
-        options: dict[str, Any] = dict(
-            restarts=restarts or 1, max_steps=max_steps, progress=progress
-        )
-        sources, names = searched_sources(model, sources, rows)
-        found = model.search(sources, key=key, hyper=hyper, **options)
-        return found._replace(names=names)
+        check_unused(type(model).__name__, solver=solver, **given)
+        return _search(model, sources, rows, restarts=restarts or 1, **shown)
     if is_streamed(sources):
-        own = init is not None and not (isinstance(init, str) and init == "random")
-        given = dict(
-            init=own,
-            restarts=restarts not in (None, 1),
-            frozen=frozen,
-            callback=callback,
-            race=race,
-        )
-        for name in (name for name, value in given.items() if value):
-            raise ValueError(f"a streamed fit has no use for {name}: leave it out.")
-        options = dict(max_steps=max_steps, tol=tol, progress=progress, checkpoint=checkpoint)
-        return fit_stream(model, sources, key=key, hyper=hyper, solver=solver, **options)
-    solver = checked_solver(solver, tol)
+        check_unused("a streamed fit", restarts=restarts != 1 and restarts, **given)
+        return fit_stream(model, sources, solver=solver, tol=tol, checkpoint=checkpoint, **shown)
+    course = Course(checked_solver(solver, tol), tol, max_steps, race)
     problem = Problem.of(model, sources, hyper, rows=rows)
     sources, hyper = problem.sources, problem.hyper
     restarts = restarts or cheap_restarts(model, sources, init, max_steps)
@@ -145,19 +127,14 @@ def fit(
 
     drive = Drive(
         [
-            _batch(model, problem, keys[at : at + size], init, solver, max_steps)
+            _batch(model, problem, keys[at : at + size], init, course)
             for at in range(0, restarts, size)
         ],
         bare(sources),
-        solver=solver,
-        tol=tol,
-        max_steps=max_steps,
-        race=race,
+        course,
         progress=progress,
         callback=callback and (lambda batches: callback(best(batches))),
-        checkpoint=kept_at(
-            checkpoint, "fit", model, solver, tol, max_steps, race, init, keys, sources, hyper
-        ),
+        checkpoint=kept_at(checkpoint, "fit", model, *course, init, keys, sources, hyper),
     )
     ended = [results for results in drive.run() if results is not None]
     result = with_restarts(model, best(ended), ended)
@@ -170,12 +147,20 @@ def fit(
     return result
 
 
-def check_unused(model, **options):
-    """A ValueError for what a model with a search of its own has no use for."""
+def _search(model, sources, rows, **options):
+    """By the search of the model's own."""
+    if is_streamed(sources):
+        raise TypeError(f"{type(model).__name__} holds its sources whole: it cannot stream them.")
+    sources, names = searched_sources(model, sources, rows)
+    return model.search(sources, **options)._replace(names=names)
+
+
+def check_unused(who, **options):
+    """A ValueError for options that have no use there."""
     for name, value in options.items():
         default = value is None or value is False or (isinstance(value, str) and value == "random")
         if not default:
-            raise ValueError(f"{type(model).__name__} has no use for {name}: leave it out.")
+            raise ValueError(f"{who} has no use for {name}: leave it out.")
 
 
 def cheap_restarts(model, sources, init, max_steps):
@@ -191,13 +176,13 @@ def _rank(result):
     return np.inf if failed else float(result.objective)
 
 
-def _batch(model, problem, keys, init, solver, max_steps):
+def _batch(model, problem, keys, init, course):
     """Restarts that run together."""
 
     def start():
         given = starts(model, problem.sources, keys, init)
         first = np.arange(len(keys))
-        fixed = functools.partial(begin_lanes, model, solver, max_steps, False)
+        fixed = functools.partial(begin_lanes, model, course.solver, course.max_steps, False)
         return functools.partial(fixed, given, first, None, bare(problem.sources), problem.hyper)
 
     return Batch(model, problem.hyper, None, np.zeros(len(keys), int), start)

@@ -9,7 +9,9 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Grid", "grid_settings"]
+from jaxshared.base import Result, Status
+
+__all__ = ["Grid", "apart", "grid_settings"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,8 +33,22 @@ class Grid:
     def whole(self) -> Any:
         """This grid, for choices: Ctrl-C ends them, for some of its fits cannot be compared with others."""
         if self.interrupted:
-            raise KeyboardInterrupt
+            raise KeyboardInterrupt(
+                "a sweep was stopped before its end, and fits that have not ended cannot be compared: with "
+                "checkpoint=path the same call goes on from there."
+            )
         return self
+
+    def row(self, lane: int, result: Result) -> dict[str, Any]:
+        """One plain dictionary: the setting of a lane, and how it ended."""
+        return dict(
+            self.settings[lane // self.restarts],
+            restart=lane % self.restarts,
+            objective=float(result.objective),
+            num_steps=int(result.num_steps),
+            violation=float(result.violation),
+            status=Status(int(result.status)).name,
+        )
 
     def scores(self) -> np.ndarray:
         """What lanes are compared by, in the shape of ``objective``: infinite for one that failed."""
@@ -70,6 +86,13 @@ def grid_settings(axes, points):
         if not values:
             raise ValueError(f"axis {name} has no values.")
     return [dict(zip(axes, values)) for values in itertools.product(*axes.values())]
+
+
+def apart(model, settings):
+    """Per setting its model, and what it says of hyper-parameters: not a field of the model."""
+    names = {field.name for field in dataclasses.fields(model)}
+    models = [model.replace(**{k: v for k, v in s.items() if k in names}) for s in settings]
+    return models, [{k: v for k, v in s.items() if k not in names} for s in settings]
 
 
 def _plain(value):

@@ -20,6 +20,7 @@ from jaxshared.data.sparse import Compressed, Sparse
 from jaxshared.data.split import Placed
 from jaxshared.data.weighted import Weighted
 from jaxshared.models.nmf import NMF
+from jaxshared.programs import make_room
 from jaxshared.project import project
 from jaxshared.solve import solve
 
@@ -119,6 +120,7 @@ def fit_padded(model, matrices, *, seed, changes, solver, max_steps, tol, restar
     ``matrices``: one (features, samples) matrix per source, NumPy or scipy.sparse, checked. ``weights``:
     one weight per sample and source, or None.
     """
+    make_room()
     samples = [matrix.shape[1] for matrix in matrices]
     coarse = is_small(*matrices)
     weights = [None] * len(samples) if weights is None else weights

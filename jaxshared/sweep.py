@@ -22,9 +22,9 @@ from jaxshared.checkpoint import kept_at
 from jaxshared.checks import concrete, instance_of, whole_number
 from jaxshared.cover import active, check_fits, covering, rank_groups, widened, widened_params
 from jaxshared.data.split import bare, under_plain_mesh
-from jaxshared.drive import LIKELY_STEPS, Batch, Drive
+from jaxshared.drive import LIKELY_STEPS, Batch, Course, Drive
 from jaxshared.fit import check_unused, checked_solver, warn_of_lost
-from jaxshared.grid import Grid, grid_settings
+from jaxshared.grid import Grid, apart, grid_settings
 from jaxshared.lanes import (
     allotted_lanes,
     begin_lanes,
@@ -61,18 +61,12 @@ class Sweep(Grid):
 
     def table(self) -> list[dict[str, Any]]:
         """One plain dictionary per lane."""
-        columns = {
-            name: np.asarray(getattr(self.results, name))
-            for name in ("objective", "num_steps", "violation")
-        }
-        columns["lost"] = self._lost_counts()
-        rows = []
-        for lane in range(len(self)):
-            row = dict(self.settings[lane // self.restarts], restart=lane % self.restarts)
-            row.update((name, column[lane].item()) for name, column in columns.items())
-            row["status"] = Status(int(self.results.status[lane])).name
-            rows.append(row)
-        return rows
+        ends = self.results._replace(params=None, names=None)
+        lanes = [jax.tree.map(operator.itemgetter(at), ends) for at in range(len(self))]
+        return [
+            dict(self.row(at, lane), lost=int(lost))
+            for at, (lane, lost) in enumerate(zip(lanes, self._lost_counts()))
+        ]
 
     def _lost_counts(self):
         """Per lane: how many components of its own model explain nothing."""
@@ -154,21 +148,16 @@ def sweep(
     instance_of(model, "model", Model, "js.NMF(4)")
     concrete("js.sweep", sources, key)
     if model.searches:
-        check_unused(model, solver=solver, race=race, init=init)
-        options = dict(points=points, hyper=hyper, max_steps=max_steps)
-        sources, called = searched_sources(model, sources, rows)
-        found = model.sweep(sources, key=key, restarts=restarts, **options, **axes)
-        named = tuple(result._replace(names=called) for result in found.results)
-        return dataclasses.replace(found, results=named)
+        check_unused(type(model).__name__, solver=solver, race=race, init=init)
+        options = dict(key=key, restarts=restarts, points=points, hyper=hyper, max_steps=max_steps)
+        return _search(model, sources, rows, **options, **axes)
     check_key(key)
     restarts = whole_number(restarts, "restarts")
     max_steps = whole_number(max_steps, "max_steps")
     batch_size = None if batch_size is None else whole_number(batch_size, "batch_size")
-    solver = checked_solver(solver, tol)
+    course = Course(checked_solver(solver, tol), tol, max_steps, race)
     settings = grid_settings(axes, points)
-    names = {field.name for field in dataclasses.fields(model)}
-    models = [model.replace(**{k: v for k, v in s.items() if k in names}) for s in settings]
-    changes = [{k: v for k, v in s.items() if k not in names} for s in settings]
+    models, changes = apart(model, settings)
     if hyper is not None and not isinstance(hyper, Mapping):
         hyper = hyper._asdict()
     problem = Problem.of(model, sources, {**(hyper or {}), **changes[0]}, rows=rows)
@@ -178,40 +167,44 @@ def sweep(
         check_fits(each, padded)
     init = chosen_init(padded, problem.sources, init)
     keys, sources = restart_keys(key, restarts), problem.sources
-    start = functools.partial(_start, sources, keys, init, solver, max_steps)
+    start = functools.partial(_start, sources, keys, init, course)
     together = [range(len(settings))]
     one_shape = not isinstance(init, str) or padded.frozen  # given factors, frozen columns
     if not (one_shape or several()):  # nor are samples of other processes put in order
         together = rank_groups(models, restarts * min(max_steps, LIKELY_STEPS), sources)
-    batches, places = [], []
-    for group in together:
-        cover = functools.reduce(covering, [models[s] for s in group])
-        lanes = np.array([(s, r) for s in group for r in range(restarts)])
-        size = len(lanes) if several() else batch_size or lanes_in_budget(cover, sources)
-        for part in (lanes[at : at + size] for at in range(0, len(lanes), size)):
-            batches.append(_batch(start, cover, models, hypers, part))
-            places.append(part @ [restarts, 1])
-    parts = [padded, models, solver, tol, max_steps, race, init, keys, sources, hypers]
-    drive = Drive(
-        batches,
-        bare(sources),
-        solver=solver,
-        tol=tol,
-        max_steps=max_steps,
-        race=race,
-        progress=progress,
-        checkpoint=kept_at(checkpoint, "sweep", *parts, restarts, batch_size),
-    )
+    lanes = list(_lanes(together, models, restarts, batch_size, sources))
+    batches = [_batch(start, cover, models, hypers, part) for cover, part in lanes]
+    parts = [padded, models, *course, init, keys, sources, hypers, restarts, batch_size]
+    kept = kept_at(checkpoint, "sweep", *parts)
+    drive = Drive(batches, bare(sources), course, progress=progress, checkpoint=kept)
     found = [
         None if results is None else widened(padded, sources, batch.model, _on_host(results))
         for batch, results in zip(batches, drive.run())
     ]
+    places = [part @ [restarts, 1] for _, part in lanes]
     results = _in_order(found, places, len(settings) * restarts)._replace(names=problem.names)
     ended = dict(hypers=tuple(hypers), interrupted=drive.interrupted)
     return Sweep(tuple(models), tuple(settings), restarts, padded, results, **ended)
 
 
-def _start(sources, keys, init, solver, max_steps, model, hyper, stacked, first, models):
+def _search(model, sources, rows, **options):
+    """By the search of the model's own."""
+    sources, names = searched_sources(model, sources, rows)
+    found = model.sweep(sources, **options)
+    named = tuple(result._replace(names=names) for result in found.results)
+    return dataclasses.replace(found, results=named)
+
+
+def _lanes(together, models, restarts, batch_size, sources):
+    """Per batch, the model that covers it and its lanes, (setting, restart) each."""
+    for group in together:
+        cover = functools.reduce(covering, [models[s] for s in group])
+        lanes = np.array([(s, r) for s in group for r in range(restarts)])
+        size = len(lanes) if several() else batch_size or lanes_in_budget(cover, sources)
+        yield from ((cover, lanes[at : at + size]) for at in range(0, len(lanes), size))
+
+
+def _start(sources, keys, init, course, model, hyper, stacked, first, models):
     """A function that begins the lanes of one batch, each with the ranks of its own model."""
     ranks = np.array([each.ranks for each in models], np.int32)
     by_rank = isinstance(init, str) and init not in ("random", "allotted")
@@ -223,7 +216,7 @@ def _start(sources, keys, init, solver, max_steps, model, hyper, stacked, first,
         given, first, ranks = allotted_lanes(model, sources, lanes), np.arange(len(lanes)), None
     else:
         given = starts(model, sources, keys, init)
-    fixed = functools.partial(begin_lanes, model, solver, max_steps, init == "random")
+    fixed = functools.partial(begin_lanes, model, course.solver, course.max_steps, init == "random")
     return functools.partial(fixed, given, first, ranks, bare(sources), hyper, stacked)
 
 

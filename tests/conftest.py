@@ -122,3 +122,15 @@ def planted(seed, features, samples, rank, noise=0.1):
     rng = np.random.default_rng(seed)
     x = rng.gamma(1.0, size=(features, rank)) @ rng.gamma(1.0, size=(rank, samples))
     return x + noise * x.mean() * rng.random(x.shape)
+
+
+def planted_pair(shared=3, specific=(3, 4), features=120, samples=(100, 120), noise=0.0):
+    """Two sources of shared and specific bases with few large entries, and the bases."""
+    rng = np.random.default_rng(0)
+    bases = [rng.gamma(0.3, size=(features, rank)) for rank in (shared, *specific)]
+    sources = []
+    for own, n in zip(bases[1:], samples):
+        basis = np.hstack([bases[0], own])
+        x = basis @ rng.gamma(0.5, size=(basis.shape[1], n))
+        sources.append(x + noise * x.mean() * rng.random(x.shape) if noise else x)
+    return sources, bases

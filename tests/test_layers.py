@@ -10,11 +10,11 @@ PACKAGE = pathlib.Path(__file__).resolve().parents[1] / "jaxshared"
 # From the ground up. Names of one row do not import each other, except inside of a folder.
 LAYERS = [
     ["typing", "version"],
-    ["checks", "atomic", "axes", "grid", "processes", "programs", "shelf", "transforms"],
+    ["checks", "atomic", "axes", "processes", "programs", "shelf", "transforms"],
     ["block"],
     ["parts"],
     ["base"],
-    ["data", "terms"],
+    ["data", "grid", "terms"],
     ["gauge", "losses", "penalties", "initial"],
     ["factorisation"],
     ["models"],

@@ -145,7 +145,7 @@ def showing(task: Folder) -> Iterator[Shown]:
 def _write_clusters(draft, model, result, inputs, task):
     """clusters.csv, if the number of clusters is given or follows from labels; returns labels."""
     count = task.clusters or (inputs.labels and len(set(inputs.labels[0])))
-    if not count or "coefs" not in result.params._fields:
+    if not count:
         return None
     labels = cluster(model, result.params, int(count), key=jax.random.key(task.seed))
     known = inputs.samples or (None,) * len(labels)

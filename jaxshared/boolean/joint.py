@@ -16,7 +16,7 @@ of more than two sources it is therefore shared when two or more use it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict, Unpack
 
 import numpy as np
 
@@ -50,17 +50,23 @@ __all__ = [
 ]
 
 
+class Joint(TypedDict, total=False):
+    """What all three take beside ranks; see :func:`shared_asso`."""
+
+    sharing: Any
+    weights: Any
+    threshold: Any
+    max_steps: int
+
+
 def concat_asso(
     sources: Sources,
     shared: int | None = None,
     specific: Sequence[int] | None = None,
     *,
-    sharing: Any = None,
-    weights: Any = None,
-    threshold: Any = 0.5,
-    max_steps: int = 100,
     candidates: str = "all",
-) -> Solution:
+    **options: Unpack[Joint],
+) -> Params:
     """Algorithm 1: Asso with all ``shared + sum(specific)`` factors on the concatenated sources.
 
     A factor used by one source alone becomes specific to it, every other one shared (in the pattern
@@ -73,29 +79,22 @@ def concat_asso(
     >>> [basis.shape[1] for basis in concat_asso((x, x[:, :4]), 1, (1, 1)).bases]
     [1, 1, 0]
     """
-    sources = as_boolean(sources)
-    pattern = given_pattern(shared, specific, sharing, len(sources))
-    options = dict(max_steps=max_steps, candidates=candidates)
-    return solve_joint("concat_asso", sources, pattern, weights, threshold, **options).params
+    return _asked("concat_asso", sources, shared, specific, candidates=candidates, **options)
 
 
 def shared_asso(
     sources: Sources,
     shared: int | None = None,
     specific: Sequence[int] | None = None,
-    *,
-    sharing: Any = None,
-    weights: Any = None,
-    threshold: Any = 0.5,
-    max_steps: int = 100,
-) -> Solution:
+    **options: Unpack[Joint],
+) -> Params:
     """Algorithm 2: shared factors by Asso on all sources, specific ones by Asso on what is left.
 
     ``specific``: one rank per source. ``sharing``: in place of both, a map from tuples of source
     indices to ranks; the widest sets are served first. ``weights``: per source; None (eq. 3.2) or
     ``"balanced"`` (eq. 3.3). ``threshold``: of Asso; several are run side by side and the best end
-    is kept. ``max_steps``: sweeps of flips at most. Returns ``Params(bases, coefs)`` of bool arrays,
-    bases in the order of the pattern: shared, specific to source 0, ...
+    is kept (0.5). ``max_steps``: sweeps of flips at most (100). Returns ``Params(bases, coefs)`` of
+    bool arrays, bases in the order of the pattern: shared, specific to source 0, ...
 
     >>> common, own = np.kron([[1, 0]], np.ones((4, 3))), np.kron([[0, 1]], np.ones((2, 3)))
     >>> x = np.concatenate([common, own])
@@ -104,40 +103,35 @@ def shared_asso(
     >>> w.ravel().astype(int).tolist(), u.ravel().astype(int).tolist(), v.shape
     ([1, 1, 1, 1, 0, 0], [0, 0, 0, 0, 1, 1], (6, 0))
     """
-    sources = as_boolean(sources)
-    pattern = given_pattern(shared, specific, sharing, len(sources))
-    options = dict(max_steps=max_steps)
-    return solve_joint("shared_asso", sources, pattern, weights, threshold, **options).params
+    return _asked("shared_asso", sources, shared, specific, **options)
 
 
 def dominated(
     sources: Sources,
     shared: int | None = None,
     specific: Sequence[int] | None = None,
-    *,
-    sharing: Any = None,
-    weights: Any = None,
-    threshold: Any = 0.5,
-    max_steps: int = 100,
-    **mining: Any,
-) -> Solution:
+    **options: Any,
+) -> Params:
     """Algorithm 3: shared factors that cover no zero, then as :func:`shared_asso`.
 
     The shared factors are closed itemsets with samples of two or more sources (in the pattern
     ``sharing``, of sources that no narrower set has together), chosen by greedy weighted
-    max-k-cover. ``mining``: ``min_support`` (a number of features, a fraction, or None for the
-    smallest that stays within bounds), ``max_sets``, ``max_work`` and ``miner`` of
-    :func:`jaxshared.boolean.closed_itemsets`.
+    max-k-cover. ``options``: those of :func:`shared_asso`, and ``min_support`` (a number of
+    features, a fraction, or None for the smallest that stays within bounds), ``max_sets``,
+    ``max_work`` and ``miner`` of :func:`jaxshared.boolean.closed_itemsets`.
 
     >>> x = np.kron(np.eye(2, dtype=bool), np.ones((3, 4), bool))
     >>> w, u, v = dominated((x, x), 2, (0, 0)).bases
     >>> w.sum(0).tolist()
     [3, 3]
     """
+    return _asked("dominated", sources, shared, specific, **options)
+
+
+def _asked(method, sources, shared, specific, *, sharing=None, **options):
     sources = as_boolean(sources)
     pattern = given_pattern(shared, specific, sharing, len(sources))
-    options = dict(max_steps=max_steps, **mining)
-    return solve_joint("dominated", sources, pattern, weights, threshold, **options).params
+    return solve_joint(method, sources, pattern, **options).params
 
 
 class Solution(NamedTuple):

@@ -133,17 +133,8 @@ class BooleanModel(Model):
         """Boolean products, one per source."""
         return joint_reconstruct(params, self.sharing)
 
-    def project(
-        self,
-        params: AnyParams,
-        source: Source,
-        index: int = 0,
-        hyper: AnyHyper | None = None,
-        *,
-        tol: float | None = None,
-        max_sweeps: int | None = None,
-    ) -> Array:
-        """Coefs of new samples, see :func:`jaxshared.boolean.project`; nothing to tune."""
+    def project(self, params: AnyParams, source: Source, index: int = 0) -> Array:
+        """Coefs of new samples, see :func:`jaxshared.boolean.project`."""
         return project(self, params, source, index)
 
     def energy(self, params: AnyParams, sources: Sources) -> np.ndarray:

@@ -17,14 +17,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxshared.base import Model, Result, Status, whole_number
+from jaxshared.base import Model, Result, whole_number
 from jaxshared.boolean import joint
 from jaxshared.boolean.flip import Flipped, flip
 from jaxshared.boolean.lanes import greedy_start
 from jaxshared.boolean.model import as_result
 from jaxshared.boolean.pattern import Factors, take_apart
 from jaxshared.boolean.product import as_boolean
-from jaxshared.grid import Grid, grid_settings
+from jaxshared.grid import Grid, apart, grid_settings
 from jaxshared.problem import named_hyper
 from jaxshared.typing import AnyHyper, Array, Sources
 
@@ -48,17 +48,7 @@ class BooleanSweep(Grid):
 
     def table(self) -> list[dict[str, Any]]:
         """One plain dictionary per lane."""
-        return [
-            {
-                **self.settings[lane // self.restarts],
-                "restart": lane % self.restarts,
-                "objective": float(result.objective),
-                "num_steps": int(result.num_steps),
-                "violation": float(result.violation),
-                "status": Status(result.status).name,
-            }
-            for lane, result in enumerate(self.results)
-        ]
+        return [self.row(lane, result) for lane, result in enumerate(self.results)]
 
     def lane(self, number: int) -> Result:
         """The Result of one lane."""
@@ -102,10 +92,8 @@ def sweep(
     max_steps = whole_number(max_steps, "max_steps", 0)
     key = jax.random.key(0) if key is None else key
     settings = grid_settings(axes, points)
-    names = {field.name for field in dataclasses.fields(model)}
-    models = [model.replace(**{k: v for k, v in s.items() if k in names}) for s in settings]
+    models, changes = apart(model, settings)
     _check_alike(models)
-    changes = [{k: v for k, v in s.items() if k not in names} for s in settings]
     given = dict(hyper._asdict() if isinstance(hyper, tuple) else hyper or {})
     hypers = [named_hyper(m, sources, {**given, **c}) for m, c in zip(models, changes)]
     lanes = [

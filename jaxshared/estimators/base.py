@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any, Self
 
 import jax
@@ -11,7 +12,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from jaxshared.base import Params, Status
+from jaxshared.base import Params, Solver, Status
 from jaxshared.checks import solver_of
 from jaxshared.data.structure import check_structure
 from jaxshared.estimators.shapes import (
@@ -26,13 +27,20 @@ from jaxshared.models.nmf import NMF
 from jaxshared.padded import fit_padded, precision, project_padded
 from jaxshared.solvers import Accelerated
 
-__all__ = ["Factors", "Grouped"]
+__all__ = ["Factors", "Grouped", "Stepped"]
 
 FORMS = ("csr", "csc", "coo")
 
 
+# scikit-learn reads the parameters from __init__, compares by identity and has a repr of its own
+@dataclasses.dataclass(eq=False, repr=False)
 class Factors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """What all of them have in common; a subclass says its ``_model`` for a number of groups."""
+
+    _: dataclasses.KW_ONLY
+    max_iter: int = 200
+    n_init: int = 1
+    random_state: Any = None
 
     _allow_nan = True  # NaN in dense data was not seen
 
@@ -76,6 +84,8 @@ class Factors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
 class Grouped(Factors):
     """Sources are the groups of rows of one matrix, or the members of a list."""
 
+    group_column = None  # a parameter where there are groups
+
     def fit(self, X: Any, y: Any = None, *, groups: Any = None, sample_weight: Any = None) -> Self:
         """Factors of the rows of ``X``, or of several matrices over the same columns."""
         X, groups = self._taken_apart(X, groups, reset=True)
@@ -100,26 +110,6 @@ class Grouped(Factors):
         self.reconstruction_err_ = float(self.result_.objective)
         self.components_ = self._components().astype(X.dtype)
         return self
-
-    def _fitted(self, parts, weights):
-        matrices = [part.T for part in parts]
-        squared = self.loss == "squared"
-        if (
-            weights is not None and squared
-        ):  # the square root on both sides, and none of it in the bases
-            roots = [np.sqrt(own).astype(matrices[0].dtype) for own in weights]
-            matrices = [scaled(matrix, root) for matrix, root in zip(matrices, roots)]
-        options = dict(max_steps=self.max_iter, tol=self.tol, restarts=self.n_init)
-        options.update(changes=self._strengths(), solver=solver_of(self.solver, Accelerated()))
-        with precision(matrices[0].dtype):
-            heavy = None if squared else weights
-            options.update(weights=heavy, seed=self._seed())
-            result, params = fit_padded(self.model_, matrices, **options)
-            host = jax.tree.map(np.asarray, result._replace(params=None))
-        return host._replace(params=params, status=Status(int(host.status)))
-
-    def _strengths(self):
-        return {}
 
     def _components(self):
         """(components, features): every basis, one after the other."""
@@ -152,21 +142,6 @@ class Grouped(Factors):
             )
         places = np.searchsorted(self.groups_, groups)
         return [(np.flatnonzero(places == g), int(g)) for g in np.unique(places)]
-
-    def _projected(self, part, index):
-        """Coefs, the components that they are of, the loss and its measure."""
-        params, model = self.result_.params, self.model_
-        with precision(part.dtype):
-            if index is None:
-                model = NMF(self.n_components_, loss=self.loss)
-                params, index = Params((self.components_.T.astype(part.dtype),), ()), 0
-                at = np.arange(self.n_components_)
-            else:
-                at = np.asarray(model.components(params).coefs[index])
-            changes = self._strengths()
-            changes = {k: v for k, v in changes.items() if k != "coherence"}  # of the bases alone
-            coefs, *loss = project_padded(model, params, part.T, index, changes=changes)
-        return coefs, at, *loss
 
     def inverse_transform(self, X: Any, *, groups: Any = None) -> Any:
         """What the model has for rows with these amounts of the components."""
@@ -201,7 +176,7 @@ class Grouped(Factors):
             )
             sparse = any(scipy.sparse.issparse(each) for each in members)
             X = scipy.sparse.vstack(members, "csr") if sparse else stacked(members)
-        column = getattr(self, "group_column", None)
+        column = self.group_column
         if column is not None and groups is not None and reset:
             raise ValueError(
                 f"group_column is {column!r}, and groups came as well (as groups= or a list of matrices): "
@@ -222,3 +197,48 @@ class Grouped(Factors):
                 f"groups has shape {np.shape(groups)} for {X.shape[0]} rows: one each."
             )
         return np.asarray(groups)
+
+
+@dataclasses.dataclass(eq=False, repr=False)
+class Stepped(Grouped):
+    """Fitted by the steps of a solver."""
+
+    _: dataclasses.KW_ONLY
+    loss: Any = "squared"
+    solver: Solver | None = None
+    tol: float = 1e-4
+
+    def _fitted(self, parts, weights):
+        matrices = [part.T for part in parts]
+        squared = self.loss == "squared"
+        if (
+            weights is not None and squared
+        ):  # the square root on both sides, and none of it in the bases
+            roots = [np.sqrt(own).astype(matrices[0].dtype) for own in weights]
+            matrices = [scaled(matrix, root) for matrix, root in zip(matrices, roots)]
+        options = dict(max_steps=self.max_iter, tol=self.tol, restarts=self.n_init)
+        options.update(changes=self._strengths(), solver=solver_of(self.solver, Accelerated()))
+        with precision(matrices[0].dtype):
+            heavy = None if squared else weights
+            options.update(weights=heavy, seed=self._seed())
+            result, params = fit_padded(self.model_, matrices, **options)
+            host = jax.tree.map(np.asarray, result._replace(params=None))
+        return host._replace(params=params, status=Status(int(host.status)))
+
+    def _strengths(self):
+        return {}
+
+    def _projected(self, part, index):
+        """Coefs, the components that they are of, the loss and its measure."""
+        params, model = self.result_.params, self.model_
+        with precision(part.dtype):
+            if index is None:
+                model = NMF(self.n_components_, loss=self.loss)
+                params, index = Params((self.components_.T.astype(part.dtype),), ()), 0
+                at = np.arange(self.n_components_)
+            else:
+                at = np.asarray(model.components(params).coefs[index])
+            changes = self._strengths()
+            changes = {k: v for k, v in changes.items() if k != "coherence"}  # of the bases alone
+            coefs, *loss = project_padded(model, params, part.T, index, changes=changes)
+        return coefs, at, *loss

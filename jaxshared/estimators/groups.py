@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Sequence
 from typing import Any, Self
 
 import jax
@@ -9,7 +11,7 @@ import numpy as np
 
 from jaxshared.base import Params
 from jaxshared.boolean.model import SharedBMF
-from jaxshared.estimators.base import Grouped
+from jaxshared.estimators.base import Grouped, Stepped
 from jaxshared.estimators.shapes import dense, pattern
 from jaxshared.fit import fit
 from jaxshared.models import inmf, nmf, shared
@@ -19,7 +21,8 @@ from jaxshared.project import project
 __all__ = ["INMF", "NMF", "BooleanMF", "SharedNMF"]
 
 
-class NMF(Grouped):
+@dataclasses.dataclass(eq=False, repr=False)
+class NMF(Stepped):
     """Non-negative matrix factorisation, X ~ ``transform(X) @ components_``.
 
     ``loss``: "squared", "kl" or ``js.Beta(b)``; ``solver``: one of jaxshared's, by default Accelerated;
@@ -31,24 +34,7 @@ class NMF(Grouped):
     True
     """
 
-    def __init__(
-        self,
-        n_components=8,
-        *,
-        loss="squared",
-        solver=None,
-        max_iter=200,
-        tol=1e-4,
-        n_init=1,
-        random_state=None,
-    ):
-        self.n_components = n_components
-        self.loss = loss
-        self.solver = solver
-        self.max_iter = max_iter
-        self.tol = tol
-        self.n_init = n_init
-        self.random_state = random_state
+    n_components: int = 8
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Factors of the rows of ``X``."""
@@ -74,7 +60,8 @@ class NMF(Grouped):
         return nmf.NMF(self.n_components, loss=self.loss)
 
 
-class SharedNMF(Grouped):
+@dataclasses.dataclass(eq=False, repr=False)
+class SharedNMF(Stepped):
     """What groups of rows have in common and what each has alone (JSNMF; RJSNMF with ``coherence``).
 
     ``n_specific``: one number for all groups, or one each in sorted order of the groups. ``sharing``: any
@@ -87,32 +74,12 @@ class SharedNMF(Grouped):
     (['a', 'b'], [[1, 1, 1, 0, 0, 0], [0, 0, 0, 1, 1, 1]])
     """
 
-    def __init__(
-        self,
-        n_shared=5,
-        n_specific=5,
-        *,
-        sharing=None,
-        coherence=None,
-        group_column=None,
-        loss="squared",
-        solver=None,
-        max_iter=200,
-        tol=1e-4,
-        n_init=1,
-        random_state=None,
-    ):
-        self.n_shared = n_shared
-        self.n_specific = n_specific
-        self.sharing = sharing
-        self.coherence = coherence
-        self.group_column = group_column
-        self.loss = loss
-        self.solver = solver
-        self.max_iter = max_iter
-        self.tol = tol
-        self.n_init = n_init
-        self.random_state = random_state
+    n_shared: int = 5
+    n_specific: int | Sequence[int] = 5
+    _: dataclasses.KW_ONLY
+    sharing: Any = None
+    coherence: float | None = None
+    group_column: Any = None
 
     def _model(self, count):
         penalties = () if self.coherence is None else (Coherence(),)
@@ -122,34 +89,17 @@ class SharedNMF(Grouped):
         return {} if self.coherence is None else {"coherence": self.coherence}
 
 
-class INMF(Grouped):
+@dataclasses.dataclass(eq=False, repr=False)
+class INMF(Stepped):
     """Integrative NMF: every component has a common form and a departure in each group, W + V_g.
 
     ``components_`` is the common form; ``group_components_`` has W + V_g for every group.
     """
 
-    def __init__(
-        self,
-        n_components=8,
-        *,
-        specificity=None,
-        group_column=None,
-        loss="squared",
-        solver=None,
-        max_iter=200,
-        tol=1e-4,
-        n_init=1,
-        random_state=None,
-    ):
-        self.n_components = n_components
-        self.specificity = specificity
-        self.group_column = group_column
-        self.loss = loss
-        self.solver = solver
-        self.max_iter = max_iter
-        self.tol = tol
-        self.n_init = n_init
-        self.random_state = random_state
+    n_components: int = 8
+    _: dataclasses.KW_ONLY
+    specificity: float | None = None
+    group_column: Any = None
 
     def _model(self, count):
         return inmf.INMF(self.n_components, loss=self.loss)
@@ -175,35 +125,22 @@ class INMF(Grouped):
         return whole
 
 
+@dataclasses.dataclass(eq=False, repr=False)
 class BooleanMF(Grouped):
     """Boolean factors of zeros and ones: shared by the groups of rows, and of each alone (JSBMF).
 
     Amounts are zeros and ones; ``inverse_transform`` unites, ``score`` is the share of right cells.
     """
 
-    loss = "squared"
     _allow_nan = False
 
-    def __init__(
-        self,
-        n_shared=5,
-        n_specific=0,
-        *,
-        sharing=None,
-        group_column=None,
-        method="shared_asso",
-        max_iter=100,
-        n_init=1,
-        random_state=None,
-    ):
-        self.n_shared = n_shared
-        self.n_specific = n_specific
-        self.sharing = sharing
-        self.group_column = group_column
-        self.method = method
-        self.max_iter = max_iter
-        self.n_init = n_init
-        self.random_state = random_state
+    n_shared: int = 5
+    n_specific: int | Sequence[int] = 0
+    _: dataclasses.KW_ONLY
+    sharing: Any = None
+    group_column: Any = None
+    method: str = "shared_asso"
+    max_iter: int = 100
 
     def _model(self, count):
         return SharedBMF(pattern(self, count), self.method)
@@ -211,13 +148,8 @@ class BooleanMF(Grouped):
     def _fitted(self, parts, weights):
         if weights is not None:
             raise ValueError("Boolean factors have no sample weights.")
-        options = dict(max_steps=self.max_iter, restarts=self.n_init)
-        result = fit(
-            self.model_,
-            [dense(part).T for part in parts],
-            key=jax.random.key(self._seed()),
-            **options,
-        )
+        sources, key = [dense(part).T for part in parts], jax.random.key(self._seed())
+        result = fit(self.model_, sources, key=key, max_steps=self.max_iter, restarts=self.n_init)
         return jax.tree.map(np.asarray, result)
 
     def _projected(self, part, index):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any, Self
 
 import jax
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from jaxshared.base import Params, Result
+from jaxshared.base import Params, Result, Solver
 from jaxshared.data.seen import missing
 from jaxshared.estimators.base import Factors
 from jaxshared.estimators.shapes import dense, num_rows, places_of
@@ -21,6 +22,7 @@ from jaxshared.padded import precision, project_padded
 __all__ = ["MultiViewNMF"]
 
 
+@dataclasses.dataclass(eq=False, repr=False)
 class MultiViewNMF(Factors):
     """One set of amounts for several views of the same rows.
 
@@ -34,28 +36,13 @@ class MultiViewNMF(Factors):
     (20, 2)
     """
 
-    def __init__(
-        self,
-        n_components=8,
-        *,
-        model="colnmf",
-        views=None,
-        agreement=None,
-        solver=None,
-        max_iter=200,
-        tol=1e-4,
-        n_init=1,
-        random_state=None,
-    ):
-        self.n_components = n_components
-        self.model = model
-        self.views = views
-        self.agreement = agreement
-        self.solver = solver
-        self.max_iter = max_iter
-        self.tol = tol
-        self.n_init = n_init
-        self.random_state = random_state
+    n_components: int = 8
+    _: dataclasses.KW_ONLY
+    model: str = "colnmf"
+    views: Any = None
+    agreement: float | None = None
+    solver: Solver | None = None
+    tol: float = 1e-4
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Factors of the views."""
@@ -65,7 +52,6 @@ class MultiViewNMF(Factors):
             raise ValueError(f"model is {self.model!r}: choose 'colnmf' or 'multinmf'.")
         self.model_ = models[self.model](self.n_components)
         changes = {} if self.agreement is None else {"agreement": self.agreement}
-        options = dict(max_steps=self.max_iter, tol=self.tol, restarts=self.n_init)
         with precision(parts[0].dtype):
             sources = [missing(p.T) if np.isnan(p).any() else p.T for p in map(dense, parts)]
             found = fit(
@@ -74,7 +60,9 @@ class MultiViewNMF(Factors):
                 key=jax.random.key(self._seed()),
                 hyper=changes,
                 solver=self.solver,
-                **options,
+                max_steps=self.max_iter,
+                tol=self.tol,
+                restarts=self.n_init,
             )
             params = self.model_.normalise(found.params)
             weights = self.model_.hyper(sources, **changes).weights

@@ -11,19 +11,19 @@ coupled, whose columns have norm one, or that are not quadratic move by the mult
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxshared.base import Constraint, Info, Model, Move
+from jaxshared.base import Constraint, Model, Move
 from jaxshared.checks import whole_number
-from jaxshared.solvers.blocks import round_of, tiny
-from jaxshared.solvers.multiplicative import check_no_free_block, checked_rule
+from jaxshared.solvers.blocks import tiny
+from jaxshared.solvers.multiplicative import Rounds, checked_rule
 from jaxshared.typing import AnyHyper, AnyParams, Sources
 
-__all__ = ["HALS", "HALSState", "column_passes", "separable"]
+__all__ = ["HALS", "column_passes", "separable"]
 
 # So many columns of a block are brought up to date together, where it has more than WIDE of them.
 GROUP = 8
@@ -32,31 +32,14 @@ WIDE = 24
 LARGEST = 2**26
 
 
-class HALSState(NamedTuple):
-    """Only the factors."""
-
-    params: Any
-
-
 @dataclasses.dataclass(frozen=True)
-class HALS:
+class HALS(Rounds):
     """One exact pass over the columns of each block, ``sweeps`` passes on one product with the data."""
 
     sweeps: int = 1
 
     def __post_init__(self):
         object.__setattr__(self, "sweeps", whole_number(self.sweeps, "sweeps"))
-
-    def init(self, model: Model, params: AnyParams, sources: Sources, hyper: AnyHyper) -> AnyParams:
-        """State before the first step."""
-        check_no_free_block(model, params, sources)
-        return HALSState(params)
-
-    def step(self, model: Model, state: Any, sources: Sources, hyper: AnyHyper) -> tuple[Any, Any]:
-        """One round over all blocks."""
-        rule = self.rule(model, state.params, sources, hyper)
-        params = round_of(model, state.params, sources, hyper, rule)
-        return HALSState(params), Info(accepted=jnp.array(True))
 
     def rule(self, model: Model, params: AnyParams, sources: Sources, hyper: AnyHyper) -> Any:
         """The move of one block, ``rule(params, block)``; what is known of the blocks is asked once."""

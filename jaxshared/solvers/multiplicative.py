@@ -24,7 +24,7 @@ from jaxshared.base import Constraint, Info, Model, Move, put
 from jaxshared.solvers.blocks import kept, round_of, tiny, unit_columns
 from jaxshared.typing import AnyHyper, AnyParams, Sources
 
-__all__ = ["Multiplicative", "MultiplicativeState", "checked_rule", "multiplied"]
+__all__ = ["Multiplicative", "Rounds", "checked_rule", "multiplied"]
 
 # A damped step multiplies no entry by more than this, or by less than its inverse.
 LARGEST = 100.0
@@ -32,14 +32,29 @@ LARGEST = 100.0
 HALVINGS = 20
 
 
-class MultiplicativeState(NamedTuple):
+class Moved(NamedTuple):
     """Only the factors."""
 
     params: Any
 
 
+class Rounds:
+    """A solver that keeps nothing between two rounds; a subclass has the ``rule`` of a block."""
+
+    def init(self, model: Model, params: AnyParams, sources: Sources, hyper: AnyHyper) -> Moved:
+        """State before the first step."""
+        check_no_free_block(model, params, sources)
+        return Moved(params)
+
+    def step(self, model: Model, state: Any, sources: Sources, hyper: AnyHyper) -> tuple[Any, Any]:
+        """One round over all blocks."""
+        rule = self.rule(model, state.params, sources, hyper)
+        params = round_of(model, state.params, sources, hyper, rule)
+        return Moved(params), Info(accepted=jnp.array(True))
+
+
 @dataclasses.dataclass(frozen=True)
-class Multiplicative:
+class Multiplicative(Rounds):
     """Never raises the objective and keeps signs.
 
     ``floor``: entries are kept above this fraction of their column's largest, because a zero could
@@ -52,17 +67,6 @@ class Multiplicative:
     def __post_init__(self):
         if self.floor is not None and not 0 <= self.floor < 1:
             raise ValueError(f"floor is {self.floor}: it is a fraction, from 0 to less than 1.")
-
-    def init(self, model: Model, params: AnyParams, sources: Sources, hyper: AnyHyper) -> AnyParams:
-        """State before the first step."""
-        check_no_free_block(model, params, sources)
-        return MultiplicativeState(params)
-
-    def step(self, model: Model, state: Any, sources: Sources, hyper: AnyHyper) -> tuple[Any, Any]:
-        """One round over all blocks."""
-        rule = self.rule(model, state.params, sources, hyper)
-        params = round_of(model, state.params, sources, hyper, rule)
-        return MultiplicativeState(params), Info(accepted=jnp.array(True))
 
     def rule(self, model: Model, params: AnyParams, sources: Sources, hyper: AnyHyper) -> Any:
         """The move of one block, ``rule(params, block)``."""

@@ -29,6 +29,9 @@ from jaxshared.uses.stability import refuse_race
 
 __all__ = ["Consensus", "consensus"]
 
+# What a Boolean consensus takes of the options, and its defaults.
+BOOLEAN = {"hyper": None, "max_steps": 500}
+
 
 class Consensus(NamedTuple):
     """The fit from the middle of all restarts, and how sure its components are.
@@ -51,8 +54,6 @@ def consensus(
     key: Array,
     restarts: int = 10,
     keep: float = 0.8,
-    max_steps: int = 500,
-    tol: float = 1e-5,
     rows: str = "features",
     checkpoint: Path | None = None,
     **options: Any,
@@ -62,9 +63,10 @@ def consensus(
     Components are compared by their basis columns at norm one, within the ranks of the model: shared
     ones with shared ones. ``keep`` of them stay, those with the most alike neighbours among the other
     restarts; k-means groups them. Costs one sweep of ``restarts`` lanes and one fit more; ``options``
-    go to both, as ``hyper`` and ``solver``. Boolean components are what most restarts have, entry by
-    entry, with flips from there; they take ``hyper`` alone. ``rows``: as in :func:`jaxshared.fit`.
-    ``checkpoint``: a file to go on from, as there, for the sweep; the fit has one beside it, ``.last``.
+    go to both, as ``hyper``, ``solver`` and ``tol``. Boolean components are what most restarts have, entry
+    by entry, with flips from there; they take ``hyper`` and ``max_steps`` alone. ``rows``: as in
+    :func:`jaxshared.fit`. ``checkpoint``: a file to go on from, as there, for the sweep; the fit has one
+    beside it, ``.last``.
     Ctrl-C during the sweep ends all of it: restarts that have not ended cannot agree. Nor is there a race.
 
     >>> import jaxshared as js
@@ -79,14 +81,11 @@ def consensus(
     refuse_race(options, "consensus")
     sources, names = searched_sources(model, sources, rows)
     if isinstance(model, BooleanModel):
-        others = {name: value for name, value in options.items() if name != "hyper"}
-        check_unused(model, checkpoint=checkpoint, **others)
-        options = {"hyper": options.get("hyper")}
-        limits = dict(restarts=restarts, max_steps=max_steps, **options)
-        result, *rest = boolean_consensus(model, sources, key=key, **limits)
+        limits = {name: options.pop(name, value) for name, value in BOOLEAN.items()}
+        check_unused(type(model).__name__, checkpoint=checkpoint, **options)
+        result, *rest = boolean_consensus(model, sources, key=key, restarts=restarts, **limits)
         return Consensus(result._replace(names=names), *rest)
-    limits = dict(max_steps=max_steps, tol=tol, **options)
-    grid = sweep(model, sources, key=key, restarts=restarts, checkpoint=checkpoint, **limits)
+    grid = sweep(model, sources, key=key, restarts=restarts, checkpoint=checkpoint, **options)
     grid = grid.whole()
     lanes = [unit_bases(model, grid.lane(lane).params) for lane in range(restarts)]
     columns = [component_columns(model, lane) for lane in lanes]
@@ -97,7 +96,7 @@ def consensus(
     ]
     middle = _middle(model, lanes, own, groups)
     last = beside(checkpoint, "last")
-    result = fit(model, sources, key=key, init=middle, checkpoint=last, **limits)
+    result = fit(model, sources, key=key, init=middle, checkpoint=last, **options)
     final = component_columns(model, unit_bases(model, result.params))
     stability = np.concatenate(
         [_stability(final[:, kind], [lane[:, kind] for lane in columns]) for kind in own]

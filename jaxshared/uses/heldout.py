@@ -23,7 +23,6 @@ from __future__ import annotations
 import functools
 import itertools
 import operator
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -32,6 +31,7 @@ import numpy as np
 import scipy  # its parts are loaded when they are used
 
 from jaxshared.base import Model, Quadratic
+from jaxshared.checkpoint import beside
 from jaxshared.checks import place, whole_number
 from jaxshared.data.products import gram_error, squared_norm
 from jaxshared.data.sources import as_sources, host
@@ -88,19 +88,18 @@ def held_out_entries(
     key: Array,
     folds: int = 3,
     share: float = 0.25,
-    points: Sequence[dict[str, Any]] | None = None,
     rows: str = "features",
     **options: Any,
 ) -> HeldOut:
     """Choose ranks or hyper-parameters by the error on left-out blocks of entries.
 
     Settings are given as to :func:`jaxshared.sweep`: axes (``rank=range(1, 9)``) or ``points``;
-    every other option goes there too. ``share`` of the features and of the samples are left out in
-    each of ``folds`` random draws. The score is the relative squared error of the left-out block,
-    the mean over sources. Left-out samples feel the weights and the penalties of their setting;
-    penalties on bases, such as RJSNMF's, take part in the fit, not in the rows of left-out features.
-    Missing and weighted entries are refused: :func:`held_out_speckles` takes them. ``rows``: as in
-    :func:`jaxshared.fit`.
+    every other option goes there too, ``checkpoint`` with the number of the fold. ``share`` of the
+    features and of the samples are left out in each of ``folds`` random draws. The score is the
+    relative squared error of the left-out block, the mean over sources. Left-out samples feel the
+    weights and the penalties of their setting; penalties on bases, such as RJSNMF's, take part in
+    the fit, not in the rows of left-out features. Missing and weighted entries are refused:
+    :func:`held_out_speckles` takes them. ``rows``: as in :func:`jaxshared.fit`.
 
     >>> import jaxshared as js
     >>> x = np.kron(np.eye(3), np.ones((8, 10))) + 0.01
@@ -127,17 +126,23 @@ def held_out_entries(
     if min(min(each.shape) for each in hosts) < 2:
         raise ValueError("a source has one feature or one sample: nothing of it can be left out.")
     random, scores = np.random.default_rng(seed_of(key)), []
-    for _ in range(folds):
+    for fold in range(folds):
         features = _draw(random, hosts[0].shape[0], share)
         columns = [_draw(random, host.shape[1], share) for host in hosts]
         blocks = [_blocks(host, features, each) for host, each in zip(hosts, columns)]
-        grid = sweep(model, tuple(b[0] for b in blocks), key=key, points=points, **options).whole()
-        best = np.arange(len(grid.settings)) * grid.restarts + np.argmin(grid.objective, axis=1)
+        own = of_fold(options, fold)
+        grid = sweep(model, tuple(b[0] for b in blocks), key=key, **own).whole()
+        best = [grid.best_lane(**setting) for setting in grid.settings]
         # all settings at the ranks of the largest: one program for all of them
         chosen = functools.partial(np.take, indices=best, axis=0)
         params = jax.tree.map(chosen, grid.results.params)
         scores.append(_predict(grid.padded, params, blocks, grid.hypers))
     return choose(grid.settings, np.asarray(scores).T, "relative squared error", lowest=True)
+
+
+def of_fold(options, fold):
+    """Options of a sweep, with the checkpoint of one fold: every fold has other sources."""
+    return dict(options, checkpoint=beside(options.get("checkpoint"), fold))
 
 
 def _draw(random, size, share):
@@ -217,7 +222,6 @@ def held_out_queries(
     source: int = 0,
     folds: int = 1,
     share: float = 0.5,
-    points: Sequence[dict[str, Any]] | None = None,
     rows: str = "features",
     **options: Any,
 ) -> HeldOut:
@@ -240,17 +244,16 @@ def held_out_queries(
     features, scores = _positions(features, names and names.features[source]), []
     queries = np.zeros((sources[source].shape[0], len(features)), dtype=np.float32)
     queries[features, np.arange(len(features))] = 1
-    for each in jax.random.split(key, folds):
+    for fold, each in enumerate(jax.random.split(key, folds)):
         hidden = hide_features(host(sources[source]), features, key=each, share=share)
         visible = list(sources)
         visible[source] = hidden.source
-        grid = sweep(model, tuple(visible), key=each, points=points, **options).whole()
+        grid = sweep(model, tuple(visible), key=each, **of_fold(options, fold)).whole()
         row = []
-        for setting in range(len(grid.settings)):
-            lane = setting * grid.restarts + int(np.argmin(grid.objective[setting]))
-            params = grid.lane(lane).params
+        for own, setting in zip(grid.models, grid.settings):
+            params = grid.lane(grid.best_lane(**setting)).params
             top = params.coefs[source].shape[0]
-            found = retrieve(grid.models[setting], params, queries, source=source, top=top)
+            found = retrieve(own, params, queries, source=source, top=top)
             row.append(evaluate(found.items, hidden.relevant, excluded=hidden.excluded).map)
         scores.append(row)
     return choose(grid.settings, np.asarray(scores).T, "mean average precision", lowest=False)

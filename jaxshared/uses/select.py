@@ -15,13 +15,15 @@ from typing import Any
 import numpy as np
 
 from jaxshared.base import Model
+from jaxshared.checkpoint import beside
 from jaxshared.checks import instance_of, whole_number
 from jaxshared.data.sources import as_sources, host
 from jaxshared.data.weighted import Weighted
+from jaxshared.fit import check_unused
 from jaxshared.losses import Squared, as_loss
 from jaxshared.models.shared import SharedBasis, SharedNMF
 from jaxshared.problem import check_key, searched_sources
-from jaxshared.typing import Array, Sources
+from jaxshared.typing import Array, Path, Sources
 from jaxshared.uses.boolean_select import select_boolean
 from jaxshared.uses.choice import Curve, Selection, elbow, told
 from jaxshared.uses.heldout import held_out_entries
@@ -51,6 +53,8 @@ def select(
     restarts: int = 4,
     max_steps: int = 150,
     rows: str = "features",
+    progress: bool = False,
+    checkpoint: Path | None = None,
     **axes: Any,
 ) -> Selection:
     """The ranks of ``model`` that the data ask for, as a :class:`Selection`: print it.
@@ -67,6 +71,9 @@ def select(
     Coherence, and those of views and of INMF take no part in the left-out error: give ranks by name, as
     ``rank=[...]``, to compare fits of the model itself.
 
+    ``progress``: a bar for each sweep. ``checkpoint``: every sweep has a file of its own beside it, its name
+    and a number, and one that has ended is not run again. Ctrl-C ends all of it. Boolean models are quick:
+    they have neither.
     Costs ``folds`` sweeps over about a dozen ranks and one of ``restarts`` fits at five ranks.
 
     >>> import jax
@@ -82,10 +89,13 @@ def select(
     instance_of(model, "model", Model, "js.NMF(4)")
     sources = searched_sources(model, sources, rows)[0]
     if model.searches:
+        check_unused(type(model).__name__, progress=progress, checkpoint=checkpoint)
         return select_boolean(model, sources, ranks=ranks, **axes)
+    options = dict(key=key, max_steps=max_steps, progress=progress)
     if axes:
-        return _by_prediction(model, sources, key, folds, max_steps, axes)
-    left_out = _LeftOut(model, sources, key, whole_number(folds, "folds"), max_steps)
+        return _by_prediction(model, sources, axes, folds=folds, checkpoint=checkpoint, **options)
+    folds = whole_number(folds, "folds")
+    left_out = _LeftOut(model, sources, folds, checkpoint, options)
     rank, reached = _search(left_out, _grid(ranks, left_out.largest))
     near = sorted({max(1, rank + step) for step in (-2, -1, 0, 1, 2)})
     steady = left_out.stability(near, restarts)
@@ -107,8 +117,8 @@ def _grid(ranks, largest):
 class _LeftOut:
     """The model with everything shared, and the left-out errors of its ranks as far as they are known."""
 
-    def __init__(self, model, sources, key, folds, max_steps):
-        self.given, self.key, self.folds, self.max_steps = model, key, folds, max_steps
+    def __init__(self, model, sources, folds, checkpoint, options):
+        self.given, self.folds, self.checkpoint, self.options = model, folds, checkpoint, options
         # Views share their samples: turned around, they share their features.
         turned = model.aligned == "samples"
         self.sources = as_sources([_turned(x) for x in sources]) if turned else sources
@@ -126,14 +136,15 @@ class _LeftOut:
         new = [rank for rank in ranks if rank not in self.scores]
         if new:
             points = [{"sharing": ((self.everyone, rank),)} for rank in new]
-            options = dict(folds=self.folds, points=points, max_steps=self.max_steps)
-            found = self.method(self.whole, self.sources, key=self.key, **options)
+            own = dict(folds=self.folds, checkpoint=beside(self.checkpoint, f"left-out-{new[0]}"))
+            found = self.method(self.whole, self.sources, points=points, **own, **self.options)
             self.scores.update(zip(new, found.scores))
         return np.array([self.scores[rank] for rank in ranks])
 
     def stability(self, ranks, restarts):
         """Restarts at some ranks: of the model itself, or of the one with everything shared."""
-        options = dict(key=self.key, restarts=restarts, max_steps=self.max_steps)
+        kept = beside(self.checkpoint, "stability")
+        options = dict(restarts=restarts, checkpoint=kept, **self.options)
         if isinstance(self.given, SharedBasis):
             points = [{"sharing": ((self.everyone, rank),)} for rank in ranks]
             return stability(self.whole, self.sources, points=points, **options)
@@ -259,12 +270,12 @@ def _fields(model):
     return {name: getattr(model, name) for name in names if name in RANKS}
 
 
-def _by_prediction(model, sources, key, folds, max_steps, axes):
+def _by_prediction(model, sources, axes, **options):
     """Any axes of a sweep, by left-out entries alone."""
     plain = isinstance(as_loss(model.loss), Squared) and "loss" not in axes
     plain &= isinstance(model, SharedBasis) and not any(isinstance(x, Weighted) for x in sources)
     method = held_out_entries if plain else held_out_speckles
-    found = method(model, sources, key=key, folds=folds, max_steps=max_steps, **axes)
+    found = method(model, sources, **options, **axes)
     chosen = found.one_error
     names = {f.name for f in dataclasses.fields(model)}
     ends = [

@@ -191,26 +191,19 @@ def _unit_scale(source):
 
 
 def rank_curve(
-    source: Source,
-    ranks: Any,
-    *,
-    key: Array,
-    threshold: float = 0.01,
-    restarts: int = 1,
-    **options: Any,
+    source: Source, ranks: Any, *, key: Array, threshold: float = 0.01, **options: Any
 ) -> RankChoice:
     """R of one source by the 1 % rule: a sweep of plain NMF over ``ranks``.
 
-    The error of a rank is the best of ``restarts``; ``options`` go to :func:`jaxshared.sweep`.
+    ``options`` go to :func:`jaxshared.sweep`; the error of a rank is the best of its ``restarts``.
 
     >>> x = np.kron(np.eye(3), np.ones((4, 5)))
     >>> rank_curve(x, [1, 2, 3, 4], key=jax.random.key(0), restarts=2).chosen
     3
     """
     ranks = np.asarray(ranks, dtype=int)
-    grid = sweep(
-        NMF(int(ranks.max())), source, key=key, restarts=restarts, rank=ranks.tolist(), **options
-    ).whole()
+    model = NMF(int(ranks.max()))
+    grid = sweep(model, source, key=key, rank=ranks.tolist(), **options).whole()
     return one_percent_rule(ranks, _relative(grid.objective.min(axis=1)), threshold=threshold)
 
 
@@ -266,7 +259,6 @@ def strength_curve(
     strengths: Any,
     *,
     key: Array,
-    restarts: int = 1,
     slack: float = 0.01,
     **options: Any,
 ) -> StrengthChoice:
@@ -277,24 +269,17 @@ def strength_curve(
     different places, or factors on different scales. ``chosen`` is therefore the largest strength
     whose squared error is within ``slack`` of that of the smallest one: as much separation as the
     data allow for free; ``lowest`` is what the paper would take. ``options`` go to
-    :func:`jaxshared.sweep`. Values are the best of ``restarts``.
+    :func:`jaxshared.sweep`; values are the best of its ``restarts``.
     """
     strengths = np.asarray(strengths, dtype=float)
     if strengths.ndim != 1 or len(strengths) < 2 or np.any(np.diff(strengths) <= 0):
         raise ValueError("strengths must be two or more values in rising order.")
-    grid = sweep(
-        model, sources, key=key, restarts=restarts, coherence=strengths.tolist(), **options
-    ).whole()
-    objectives: Any = []
-    errors: Any = []
+    grid = sweep(model, sources, key=key, coherence=strengths.tolist(), **options).whole()
+    best = [grid.lane(grid.best_lane(**setting)) for setting in grid.settings]
     checked = as_sources(sources)
-    for number in range(len(strengths)):
-        lane = number * restarts + int(np.argmin(grid.objective[number]))
-        result = grid.lane(lane)
-        objectives.append(float(result.objective))
-        free = model.hyper(checked, coherence=jnp.zeros((), checked[0].dtype))
-        errors.append(float(model.objective(result.params, checked, free)))
-    objectives, errors = (np.asarray(each) for each in (objectives, errors))
+    free = model.hyper(checked, coherence=jnp.zeros((), checked[0].dtype))
+    objectives = np.array([float(result.objective) for result in best])
+    errors = np.array([float(model.objective(each.params, checked, free)) for each in best])
     within = np.flatnonzero(errors <= (1 + slack) * errors[0])
     lowest = float(strengths[np.argmin(objectives)])
     return StrengthChoice(strengths, objectives, errors, float(strengths[within[-1]]), lowest)

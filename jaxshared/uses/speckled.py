@@ -9,7 +9,6 @@ is predicted by factors that have seen its feature and its sample.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -25,7 +24,7 @@ from jaxshared.programs import ONCE, program
 from jaxshared.sweep import sweep
 from jaxshared.typing import Array, Sources
 from jaxshared.uses.clustering import seed_of
-from jaxshared.uses.heldout import HeldOut, choose
+from jaxshared.uses.heldout import HeldOut, choose, of_fold
 
 __all__ = ["held_out_speckles"]
 
@@ -41,7 +40,6 @@ def held_out_speckles(
     folds: int = 3,
     share: float = 0.1,
     score: Any = None,
-    points: Sequence[dict[str, Any]] | None = None,
     rows: str = "features",
     **options: Any,
 ) -> HeldOut:
@@ -65,17 +63,17 @@ def held_out_speckles(
     folds = whole_number(folds, "folds")
     sources = as_sources(sources, aligned=model.aligned, num_sources=model.num_sources, rows=rows)
     sources = tuple(_weighted(x, f"sources[{i}]") for i, x in enumerate(sources))
-    losses, points, options = _losses(model, points, options)
+    losses = _losses(model, options)
     judge = as_loss(score or (model.loss if len(losses) == 1 else "squared"))
     random = np.random.default_rng(seed_of(key))
     settings, scores = [], []
-    for _ in range(folds):
+    for fold in range(folds):
         pairs = [_leave_out(random, x, share) for x in sources]
         seen, held = (tuple(each) for each in zip(*pairs))
         row, settings = [], []
-        for loss in losses:
-            own = model.replace(loss=loss)
-            grid = sweep(own, seen, key=key, points=points, **options).whole()
+        for at, loss in enumerate(losses):
+            own = of_fold(options, fold * len(losses) + at)
+            grid = sweep(model.replace(loss=loss), seen, key=key, **own).whole()
             for number, setting in enumerate(grid.settings):
                 best = grid.best_lane(**setting)
                 row.append(float(_score(grid.models[number], judge, grid.lane(best).params, held)))
@@ -84,17 +82,15 @@ def held_out_speckles(
     return choose(settings, np.asarray(scores).T, "relative left-out loss", lowest=True)
 
 
-def _losses(model, points, options):
-    """Losses are compared one sweep after the other: lanes differ in ranks and strengths only."""
+def _losses(model, options):
+    """Taken out of ``options``: losses are compared one sweep after the other, lanes have one."""
     if "loss" in options:
-        losses = list(options["loss"])
-        rest = {name: value for name, value in options.items() if name != "loss"}
-        return losses, points, rest
-    if points and any("loss" in point for point in points):
+        return list(options.pop("loss"))
+    if any("loss" in point for point in options.get("points") or ()):
         raise ValueError(
             "points name a loss: give the losses as loss=[...] and the rest as points."
         )
-    return [model.loss], points, options
+    return [model.loss]
 
 
 def _weighted(source, name):

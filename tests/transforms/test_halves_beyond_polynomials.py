@@ -6,30 +6,9 @@ import numpy as np
 import pytest
 
 from jaxshared.transforms import split_grad
+from tests.transforms.halves import B, H, X, assert_halves, draw, square
 
-
-@pytest.fixture(autouse=True)
-def double_precision():
-    with jax.enable_x64(True):
-        yield
-
-
-def draw(*shape, seed=0):
-    return np.random.default_rng([seed, *shape]).uniform(0.0, 1.0, shape)
-
-
-def square(x):
-    return jnp.sum(x**2)
-
-
-def assert_halves(found, pos, neg):
-    # the same sums in another order, through an inverse: only rounding differs
-    for mine, theirs in ((found[0], pos), (found[1], neg)):
-        for a, b in zip(jax.tree.leaves(mine), jax.tree.leaves(theirs), strict=True):
-            np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-14)
-
-
-X, B, H = draw(7, 9), draw(7, 3), draw(9, 3)
+pytestmark = pytest.mark.usefixtures("x64")
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """Consensus: what restarts agree on, and how far they do."""
 
+import functools
+
 import jax
 import numpy as np
 import pytest
@@ -7,17 +9,9 @@ from scipy.optimize import linear_sum_assignment
 
 import jaxshared as js
 from jaxshared import drive
+from tests.conftest import planted_pair
 
-
-def planted(seed=0, shared=3, specific=(3, 4), features=120, samples=(100, 120)):
-    rng = np.random.default_rng(seed)
-    bases = [rng.gamma(0.3, size=(features, rank)) for rank in (shared, *specific)]
-    sources = []
-    for i, n in enumerate(samples):
-        basis = np.hstack([bases[0], bases[1 + i]])
-        x = basis @ rng.gamma(0.5, size=(basis.shape[1], n))
-        sources.append(x + 0.1 * x.mean() * rng.random(x.shape))
-    return sources, bases
+noisy = functools.partial(planted_pair, noise=0.1)
 
 
 def cosines(one, other):
@@ -27,7 +21,7 @@ def cosines(one, other):
 
 
 def test_a_component_that_all_restarts_find_is_stable_and_a_surplus_one_is_less_so():
-    sources, bases = planted(shared=2, specific=(1, 1))
+    sources, bases = noisy(2, (1, 1))
     right = js.consensus(js.JSNMF(2, (1, 1)), sources, key=jax.random.key(0), restarts=6)
     more = js.consensus(js.JSNMF(2, (4, 1)), sources, key=jax.random.key(0), restarts=6)
     assert right.stability.min() > 0.95
@@ -36,7 +30,7 @@ def test_a_component_that_all_restarts_find_is_stable_and_a_surplus_one_is_less_
 
 
 def test_stability_has_one_number_per_component_between_zero_and_one():
-    sources, _ = planted()
+    sources, _ = noisy()
     found = js.consensus(
         js.JSNMF(3, (3, 4)), sources, key=jax.random.key(0), restarts=3, max_steps=50
     )
@@ -58,7 +52,7 @@ def test_every_model_that_is_fitted_by_steps_has_a_consensus(model):
 
 
 def test_the_same_key_gives_the_same_consensus():
-    sources, _ = planted()
+    sources, _ = noisy()
     runs = [
         js.consensus(js.JSNMF(3, (3, 4)), sources, key=jax.random.key(5), restarts=3, max_steps=20)
         for _ in range(2)

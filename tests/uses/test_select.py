@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import jaxshared as js
+from jaxshared import drive
 from jaxshared.uses.choice import elbow
 from jaxshared.uses.select import _LeftOut
 
@@ -46,10 +47,20 @@ def test_the_answer_is_drawn_with_its_elbow(chosen):
     assert any("5" in text for text in texts)
 
 
-def test_a_grid_that_ends_too_early_is_said_not_to_reach(chosen):
-    short = js.select(js.NMF(1), planted(0)[0], key=KEY, ranks=[1, 2], max_steps=40, restarts=2)
+def test_a_grid_that_ends_too_early_is_said_not_to_reach_also_from_a_checkpoint(
+    tmp_path, monkeypatch, capsys
+):
+    x, path = planted(0)[0], tmp_path / "kept"
+    options = dict(key=KEY, ranks=[1, 2], max_steps=40, restarts=2, folds=2, checkpoint=path)
+    short = js.select(js.NMF(1), x, progress=True, **options)
+    shown = capsys.readouterr().err
+    assert "2 of 2 fits" in shown and "8 of 8 fits" in shown
     assert not short.reached and "NOT REACHED" in str(short)
     assert short.model == js.NMF(2)
+    monkeypatch.setattr(drive, "advance", None)  # all is there: no step is made again
+    assert str(js.select(js.NMF(1), x, **options)) == str(short)
+    files = ["kept.left-out-1.0", "kept.left-out-1.1", "kept.stability"]
+    assert sorted(each.name for each in tmp_path.iterdir()) == files
 
 
 def test_views_are_chosen_by_what_their_samples_have_in_common():
@@ -104,13 +115,14 @@ def test_boolean_restarts_have_a_stability_too():
 
 def test_the_search_for_a_rank_feels_the_penalties_of_the_model():
     x = planted(3, features=24, samples=(20, 16))
+    options = dict(key=KEY, max_steps=10)
     strong = (js.L1(strength=1000.0), js.Coherence())  # no coef survives: nothing is explained
     for model, sources in (
         (js.NMF(1, penalties=strong[:1]), x[:1]),
         (js.JSNMF(1, (1, 1), penalties=strong), x),
     ):
         sources = js.as_sources(sources)
-        assert _LeftOut(model, sources, KEY, 1, 10)([1]) == 1
-        assert _LeftOut(model.replace(penalties=()), sources, KEY, 1, 10)([1]) < 1
+        assert _LeftOut(model, sources, 1, None, options)([1]) == 1
+        assert _LeftOut(model.replace(penalties=()), sources, 1, None, options)([1]) < 1
     views = js.ColNMF(1, penalties=(js.L2("bases"), js.L2("coefs")))
-    assert not _LeftOut(views, js.as_sources([x[0], x[0]]), KEY, 1, 10).whole.penalties
+    assert not _LeftOut(views, js.as_sources([x[0], x[0]]), 1, None, options).whole.penalties

@@ -9,20 +9,11 @@ import scipy.sparse
 import jaxshared as js
 from jaxshared import drive
 from jaxshared.uses import sharing
-
-
-def planted(seed=0, shared=3, specific=(2, 4), features=150, samples=(150, 180)):
-    rng = np.random.default_rng(seed)
-    bases = [rng.gamma(0.3, size=(features, rank)) for rank in (shared, *specific)]
-    sources = []
-    for i, n in enumerate(samples):
-        basis = np.hstack([bases[0], bases[1 + i]])
-        sources.append(basis @ rng.gamma(0.5, size=(basis.shape[1], n)))
-    return sources, bases
+from tests.conftest import planted_pair
 
 
 def test_the_planted_ranks_are_found_and_all_shared_components_are_sure():
-    sources, _ = planted()
+    sources, _ = planted_pair(3, (2, 4), 150, (150, 180))
     found = sharing.find(sources, key=jax.random.key(0), rank=9)
     assert found.model.sharing == (((0, 1), 3), ((0,), 2), ((1,), 4))
     assert np.all(found.evidence.sure[:3] > 0.7)
@@ -30,7 +21,7 @@ def test_the_planted_ranks_are_found_and_all_shared_components_are_sure():
 
 
 def test_a_component_that_stands_for_two_different_things_is_not_sure():
-    sources, (shared, mine, yours) = planted()
+    sources, (shared, mine, yours) = planted_pair(3, (2, 4), 150, (150, 180))
     model = js.JSNMF(1, (4, 6))
     # One column for a specific component of each source: used by both, meant by neither.
     mixed = mine[:, :1] / np.linalg.norm(mine[:, 0]) + yours[:, :1] / np.linalg.norm(yours[:, 0])
@@ -54,7 +45,7 @@ def test_a_component_that_stands_for_two_different_things_is_not_sure():
 
 
 def test_use_and_shares_do_not_depend_on_the_length_of_columns():
-    sources, _ = planted()
+    sources, _ = planted_pair(3, (2, 4), 150, (150, 180))
     model = js.JSNMF(3, (2, 4))
     result = js.fit(model, sources, key=jax.random.key(0), max_steps=30)
     params = result.params
@@ -74,7 +65,7 @@ def test_use_and_shares_do_not_depend_on_the_length_of_columns():
 
 
 def test_need_and_gain_are_what_removing_and_refitting_one_component_does(x64):
-    sources, _ = planted()
+    sources, _ = planted_pair(3, (2, 4), 150, (150, 180))
     model = js.JSNMF(3, (2, 4))
     result = js.fit(model, sources, key=jax.random.key(0), max_steps=20)
     evidence = sharing.evidence(model, result, sources)
