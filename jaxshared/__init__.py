@@ -3,9 +3,6 @@
 Names in the order in which data flows through them; start with :func:`fit`.
 """
 
-import importlib
-from typing import TYPE_CHECKING
-
 from jaxshared.version import __version__
 from jaxshared.base import Constraint, Model, Move, Params, Quadratic, Result, Status
 from jaxshared.data import datasets, graph, synthetic, text
@@ -52,7 +49,7 @@ from jaxshared.store import load, save
 from jaxshared import exported
 from jaxshared import boolean
 from jaxshared.boolean import JSBMF
-from jaxshared.uses import clustering, retrieval, selection, sharing, views
+from jaxshared.uses import baselines, clustering, retrieval, selection, sharing, views
 from jaxshared.uses.bootstrap import Bootstrap, bootstrap
 from jaxshared.uses.choice import Selection
 from jaxshared.uses.consensus import Consensus, consensus
@@ -60,21 +57,4 @@ from jaxshared.uses.select import select
 from jaxshared.uses.stability import Stability, stability
 from jaxshared.uses.factors import Factors, factors, lost_components
 from jaxshared import metrics
-
-if TYPE_CHECKING:
-    from jaxshared.app import plots, report
-    from jaxshared.uses import baselines
-
-
-# Rooms that a fit has no use for are opened when they are asked for.
-_later = {"baselines": "uses", "plots": "app", "report": "app"}
-
-
-def __getattr__(name):
-    if name not in _later:
-        raise AttributeError(f"module 'jaxshared' has no attribute {name!r}")
-    return importlib.import_module(f"jaxshared.{_later[name]}.{name}")
-
-
-def __dir__():
-    return [*globals(), *_later]
+from jaxshared.app import plots, report

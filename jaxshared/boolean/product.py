@@ -17,8 +17,7 @@ import scipy  # its parts are loaded when they are used
 from jaxshared.boolean.pattern import Factors, basis_of, given_sets
 from jaxshared.data.sources import as_sources
 from jaxshared.data.sparse import Sparse
-from jaxshared.data.split import Placed
-from jaxshared.data.weighted import Valued
+from jaxshared.data.split import Placed, Valued
 from jaxshared.typing import AnyParams, Array, Sources
 
 __all__ = [
@@ -58,8 +57,8 @@ def _is_boolean(source):
 
 
 def _booleans(source, name):
-    if isinstance(source, Valued | Placed):
-        what = "entry weights" if isinstance(source, Valued) else "parts on several devices"
+    if isinstance(source, Valued):
+        what = "parts on several devices" if isinstance(source, Placed) else "entry weights"
         raise TypeError(
             f"{name} has {what}: Boolean factorisation takes whole 0/1 matrices, every entry alike."
         )

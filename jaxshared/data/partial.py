@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxshared.data.sparse import Sparse
-from jaxshared.data.weighted import Valued
+from jaxshared.data.split import Valued
 
 __all__ = ["Partial", "check_present", "mask_of"]
 

@@ -19,6 +19,7 @@ __all__ = [
     "Placed",
     "Rows",
     "Split",
+    "Valued",
     "bare",
     "by_block",
     "on_plain_mesh",
@@ -54,9 +55,28 @@ class Split(NamedTuple):
         )
 
 
+class Valued:
+    """A kind of source that has ``values`` and says something more of them."""
+
+    @property
+    def shape(self):
+        """(features, samples), or places for samples."""
+        return self.values.shape
+
+    @property
+    def dtype(self):
+        """Of the values."""
+        return self.values.dtype
+
+    @property
+    def ndim(self):
+        """Two."""
+        return 2
+
+
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class Placed:
+class Placed(Valued):
     """A source of any kind whose samples are split over a mesh: the boundary's word for where they are.
 
     Every device has the same number of places. ``numbers`` (places,) says which of the ``count``
@@ -68,16 +88,6 @@ class Placed:
     numbers: jax.Array | None
     count: int = dataclasses.field(metadata={"static": True})
     split: Split = dataclasses.field(metadata={"static": True})
-
-    @property
-    def shape(self):
-        """(features, places)."""
-        return self.values.shape
-
-    @property
-    def dtype(self):
-        """Of the values."""
-        return self.values.dtype
 
     def astype(self, dtype):
         """The same source in another float type."""

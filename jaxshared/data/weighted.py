@@ -10,27 +10,9 @@ import jax
 import jax.numpy as jnp
 
 from jaxshared.data.sparse import Sparse
+from jaxshared.data.split import Valued
 
-__all__ = ["Valued", "Weighted"]
-
-
-class Valued:
-    """A kind of source that has ``values`` and says something more of them."""
-
-    @property
-    def shape(self):
-        """(features, samples)."""
-        return self.values.shape
-
-    @property
-    def dtype(self):
-        """Of the values."""
-        return self.values.dtype
-
-    @property
-    def ndim(self):
-        """Two."""
-        return 2
+__all__ = ["Weighted"]
 
 
 @functools.partial(
