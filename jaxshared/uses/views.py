@@ -44,6 +44,8 @@ WAYS = ("kmeans", "argmax")
 GAUGES = ("norms", "sums")
 
 
+# By this much the agreement is weaker while it is learned: about a third of the default loss's curvature.
+LOOSE = 0.01
 # Samples whose largest component makes more than this of them, on average, belong to one each.
 PURE = 0.5
 
@@ -118,7 +120,7 @@ def scale_of(coef: Any) -> str:
 
 
 class LearnedAgreement(NamedTuple):
-    """The last fit, its ``agreement`` and the ``disagreement`` of each view with the others."""
+    """The last fit, its ``agreement``, and how far each view is from the others when held loosely."""
 
     result: Result
     agreement: tuple
@@ -144,8 +146,10 @@ def learn_agreement(
     consensus: a view that pulls more than the rest is the consensus, and would agree with
     itself. So two views always disagree alike, and it takes three to tell which is wrong. ``hyper`` are
     changes as for :func:`jaxshared.fit`, its ``agreement`` the one to begin with; the mean of the
-    strengths stays, and so do the weights of the views: the first round is the fit that :func:`jaxshared.fit`
-    would make. Every round goes on from the factors of the last. ``rows``: as in :func:`jaxshared.fit`.
+    strengths stays, and so do the weights of the views. All ``rounds`` but the last fit with a hundredth of
+    the strengths, since views that are held together show no disagreement; the last is the fit that
+    :func:`jaxshared.fit` would make with what was learned. Every round goes on from the factors of the last.
+    ``rows``: as in :func:`jaxshared.fit`.
 
     >>> import jax, jax.numpy as jnp, jaxshared as js
     >>> x, y = jnp.kron(jnp.eye(2), jnp.ones((3, 4))), jnp.kron(jnp.eye(2), jnp.ones((2, 4)))
@@ -161,20 +165,27 @@ def learn_agreement(
     # Defaults level weights and agreement together: an agreement of its own must not undo the weights.
     given["weights"] = first.weights
     start = np.array([float(each) for each in first.agreement])
-    agreement: np.ndarray = start
-    result: Any = None
-    for _ in range(rounds):
-        changes = {**given, "agreement": tuple(agreement.tolist())}
-        begin = {} if result is None else {"init": result.params}
+
+    def fitted(strengths, before):
+        changes = {**given, "agreement": tuple(strengths.tolist())}
+        begin = {} if before is None else {"init": before.params}
         result = fit(model, Aligned(sources, names), key=key, hyper=changes, **{**options, **begin})
-        away = _disagreement(result.params, model.hyper(sources, **changes))
-        wanted = start / np.maximum(away, np.finfo(np.float32).tiny)
+        return result, _disagreement(result.params, model.hyper(sources, **changes))
+
+    agreement: np.ndarray = start
+    result, loose = None, None
+    for _ in range(rounds - 1):
+        result, loose = fitted(LOOSE * agreement, result)
+        wanted = start / np.maximum(loose, np.finfo(np.float32).tiny)
         wanted *= start.sum() / wanted.sum()
         settled = np.allclose(wanted, agreement, rtol=0.01)
         agreement = wanted
         if settled:
             break
-    return LearnedAgreement(result, tuple(changes["agreement"]), tuple(away.tolist()))
+    result, away = fitted(agreement, result)
+    return LearnedAgreement(
+        result, tuple(agreement.tolist()), tuple((away if loose is None else loose).tolist())
+    )
 
 
 def _disagreement(params, hyper):
