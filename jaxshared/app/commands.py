@@ -219,10 +219,13 @@ def retrieve(task: Retrieve) -> int:
         model, result.params, queries.vectors, source=task.source, top=min(task.top, size)
     )
     for query, known, places, scores in zip(task.query, queries.known, hits.items, hits.scores):
-        print(f"{query}" if known else f"{query}: no term of the vocabulary contains it")
+        if not (known and np.any(scores)):
+            missing = "component has its terms" if known else "term of the vocabulary contains it"
+            print(f"{query}: no {missing}")
+            continue
+        print(query)
         for place, score in zip(np.asarray(places), np.asarray(scores)):
-            if known:
-                print(f"  {float(score):.3f}  {place if items is None else items[place]}")
+            print(f"  {float(score):.3f}  {place if items is None else items[place]}")
     return 0
 
 

@@ -106,9 +106,10 @@ def build_model(task: Task):
 def set_apart(cls, strengths):
     """What ``--set`` says of the model's own fields, and what of its hyper-parameters.
 
-    >>> set_apart(JSBMF, {"method": "concat_asso", "threshold": 0.5})
-    ({'method': 'concat_asso'}, {'threshold': 0.5})
+    >>> set_apart(JSBMF, {"method": "concat_asso", "threshold": 0.5, "weights": "None"})
+    ({'method': 'concat_asso'}, {'threshold': 0.5, 'weights': None})
     """
+    strengths = {name: None if value == "None" else value for name, value in strengths.items()}
     kinds = {f.name: f.default for f in dataclasses.fields(cls)}
     plain = [name for name, kind in kinds.items() if isinstance(kind, str | int | None)]
     number = lambda name, value: isinstance(kinds[name], int) and isinstance(value, float)

@@ -374,7 +374,10 @@ def test_retrieve_says_what_does_not_fit(files, capsys):
     (files / "words.txt").write_text("a\nb\nc\nd\n")
     rank = ["--shared", "1", "--specific", "1,1", "--model", "jsbmf", "-o", "bits", "-q"]
     assert cli.main(["fit", "bits.npy", "bits.npy", *rank, "--vocabulary", "words.txt"]) == 0
-    assert cli.main(["retrieve", "bits", "--query", "a"]) == 0  # Boolean factors as any others
+    asked = [word for letter in "abcd" for word in ("--query", letter)]
+    assert cli.main(["retrieve", "bits", *asked]) == 0  # Boolean factors as any others
+    # Two factors of one word each describe source 0.
+    assert capsys.readouterr().out.count("no component has its terms") == 2
 
 
 def test_a_boolean_model_is_fitted_shown_asked_and_swept_as_any_other(files, capsys):
@@ -390,6 +393,8 @@ def test_a_boolean_model_is_fitted_shown_asked_and_swept_as_any_other(files, cap
     given = [
         "--set",
         "candidates=joint",
+        "--set",
+        "weights=None",
         "--set",
         "threshold=0.5",
         "--vocabulary",
