@@ -179,7 +179,9 @@ def levelled(hyper):
 
 def _curvature(loss, source, scale, mask):
     """Of the loss of a view that sums to 1, in the coef of a basis that is its mean sample."""
-    there = jnp.ones((source.shape[1], 1), source.dtype) if mask is None else mask[:, None]
+    there = (
+        jnp.ones((source.shape[1], 1), jnp.result_type(scale)) if mask is None else mask[:, None]
+    )
     mean = scale * product(source, there)
     squares = jnp.sum(mean * mean)
     if loss.least_squares:

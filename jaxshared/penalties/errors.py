@@ -178,4 +178,5 @@ def _level(source):
     """Root mean square of the non-zero entries."""
     source = bare(source)
     values = source.data if isinstance(source, Sparse) else source
-    return jnp.sqrt(squared_norm(source) / jnp.maximum(jnp.sum(values != 0, dtype=source.dtype), 1))
+    size = squared_norm(source)
+    return jnp.sqrt(size / jnp.maximum(jnp.sum(values != 0, dtype=size.dtype), 1))
