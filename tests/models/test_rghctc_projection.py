@@ -91,6 +91,10 @@ def test_the_second_stage_is_at_the_minimum_of_eq_14(smoothness, x64):
     rough = np.sum(found * (laplacian @ found), axis=0)
     wanted = best.x.reshape(40, 2)
     np.testing.assert_allclose(rough, np.sum(wanted * (laplacian @ wanted), axis=0), rtol=0.01)
+    # In the gauge of the held basis, as it once was, a column of norm 0.1 is hardly smoothed (decision 0004).
+    own = params._replace(bases=tuple(w / size for w in params.bases))
+    before = np.asarray(js.project(model, own, source, hyper=strengths)) / size
+    assert value(before.ravel())[0] > 1.5 * best.fun
 
 
 def test_a_fit_ends_in_the_gauge_of_the_second_stage(x64):
