@@ -106,7 +106,7 @@ def rows_are_features(data, view):
     return dense(data[view]) if view in data else dense(data[f"X_{view}"]).T
 
 
-def jsnmf(sources, ranks, restarts):
+def jsnmf(sources, ranks, restarts, init=None):
     """``(absolute error, squared error, density)``, errors with the weights of eq. 3.3."""
     floats = tuple(x.astype(np.float32) for x in sources)
     result = js.fit(
@@ -116,6 +116,7 @@ def jsnmf(sources, ranks, restarts):
         solver=js.Multiplicative(),
         restarts=restarts,
         max_steps=300,
+        init=init,
     )
     weights = boolean.balanced_weights(sources)
     guesses = js.JSNMF(*ranks).reconstruct(result.params)
@@ -127,7 +128,7 @@ def jsnmf(sources, ranks, restarts):
     )
 
 
-def tables(name, restarts, weighted, rows=None):
+def tables(name, restarts, weighted, rows=None, init=None):
     sources, _, _ = read(name)
     shapes = " and ".join(f"{x.shape[0]} x {x.shape[1]} ({x.mean():.1%} ones)" for x in sources)
     print(f"\n{name}: {shapes}")
@@ -151,7 +152,7 @@ def tables(name, restarts, weighted, rows=None):
             print(f"{triple:14} {method:12}{shown}{figures}{seconds:10.1f}", flush=True)
         if weighted:
             begun = time.process_time()
-            absolute, squared, share = jsnmf(sources, (shared, specific), restarts)
+            absolute, squared, share = jsnmf(sources, (shared, specific), restarts, init)
             seconds = time.process_time() - begun
             lines = (("JSNMF_B", absolute, paper[3]), ("JSNMF_F", squared, paper[4]))
             for kind, error, printed in lines:
@@ -180,10 +181,11 @@ def main():
     parser.add_argument("--data", nargs="*", choices=sorted(RANKS), help="which data sets")
     parser.add_argument("--unweighted", action="store_true", help="eq. 3.2 in place of eq. 3.3")
     parser.add_argument("--rows", nargs="*", type=int, help="which rows of ranks, from 0 up")
+    parser.add_argument("--init", help="start of JSNMF: random, allotted (the default)")
     args = parser.parse_args()
     chosen = args.data or (list(RANKS) if args.full else ["news"])
     for name in chosen:
-        tables(name, 13 if args.full else 3, not args.unweighted, args.rows)
+        tables(name, 13 if args.full else 3, not args.unweighted, args.rows, args.init)
     for name in ("news", "tags"):
         if name in chosen and not args.unweighted:
             words(name)

@@ -55,7 +55,7 @@ def boolean_fit(method, data, ranks, support, weights):
     return float(result.objective), result.params
 
 
-def jsnmf_fit(data, ranks, key, restarts, weights):
+def jsnmf_fit(data, ranks, key, restarts, weights, init=None):
     # The printed rule.
     sources = tuple(x.astype(np.float32) for x in data.sources)
     result = js.fit(
@@ -66,11 +66,12 @@ def jsnmf_fit(data, ranks, key, restarts, weights):
         solver=js.Multiplicative(),
         restarts=restarts,
         max_steps=300,
+        init=init,
     )
     return float(result.objective), result.params
 
 
-def study(settings, draws, restarts, weighted):
+def study(settings, draws, restarts, weighted, init):
     names = ("noise", *METHODS, *(["JSNMF_F"] if weighted else []))
     print("setting".ljust(34) + "".join(name.rjust(17) for name in names), "   factor densities")
     for setting in settings:
@@ -87,7 +88,7 @@ def study(settings, draws, restarts, weighted):
                 errors[method].append(found[0])
                 shares[method].append(density(found[1]))
             if weighted:
-                found = jsnmf_fit(data, ranks, key, restarts, weights)
+                found = jsnmf_fit(data, ranks, key, restarts, weights, init)
                 errors["JSNMF_F"].append(found[0])
                 shares["JSNMF_F"].append(density(found[1]))
         label = ", ".join(f"{name} {value}" for name, value in setting.items())
@@ -190,6 +191,7 @@ def main():
         default=[5, 10, 15, 20],
         help="shared ranks that are planted",
     )
+    parser.add_argument("--init", help="start of JSNMF: random, allotted (the default)")
     args = parser.parse_args()
     draws, restarts = (10, 13) if args.full else (2, 2)
     draws = args.draws or draws
@@ -197,7 +199,7 @@ def main():
         settings = [s for s in settings if s.get("shared", args.truths[0]) in args.truths]
         if name.startswith(args.only):
             print(f"\n{name}, {draws} draws")
-            study(settings, draws, restarts, not args.unweighted)
+            study(settings, draws, restarts, not args.unweighted, args.init)
     if "k alone".startswith(args.only) and args.full:
         shared_choice(min(draws, 5), args.truths, 40)
     if "all ranks".startswith(args.only):

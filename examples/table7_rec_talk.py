@@ -1,7 +1,7 @@
 """Table 7 of the RJSNMF paper: two clustering tasks from 20 Newsgroups, R = 30 and 30, K = 18.
 
     python examples/table7_rec_talk.py                 # a few runs, some minutes on two cores
-    python examples/table7_rec_talk.py --runs 50       # as many as the paper
+    python examples/table7_rec_talk.py --runs 50 --init random  # as many as the paper, its starts
     python examples/table7_rec_talk.py --choices       # what matters: weighting, scale, start,
     strength
 
@@ -45,7 +45,7 @@ def scores(truths, labels):
 
 def fits(model, sources, args, **options):
     """One Result per run, as lanes of one compiled call."""
-    options = {"max_steps": args.steps, "restarts": args.runs, **options}
+    options = {"max_steps": args.steps, "restarts": args.runs, "init": args.init, **options}
     grid = js.sweep(model, sources, key=jax.random.key(args.seed), **options)
     return [grid.lane(run) for run in range(args.runs)]
 
@@ -160,5 +160,5 @@ def choices(args):
 
 
 if __name__ == "__main__":
-    given = arguments(__doc__, runs=3, steps=200, strength=10.0, seed=0, choices=False)
+    given = arguments(__doc__, runs=3, steps=200, strength=10.0, seed=0, choices=False, init=None)
     (choices if given.choices else table)(given)

@@ -48,6 +48,7 @@ def main(args):
             key=jax.random.key(args.seed),
             restarts=args.runs,
             max_steps=args.steps,
+            init=args.init,
             **axes,
         )
         rows = []
@@ -74,4 +75,4 @@ def main(args):
 
 
 if __name__ == "__main__":
-    main(arguments(__doc__, runs=5, steps=200, strength=10.0, seed=0, plot=None))
+    main(arguments(__doc__, runs=5, steps=200, strength=10.0, seed=0, plot=None, init=None))
