@@ -149,6 +149,11 @@ PATTERNS = [
     {"density": 0.15},
     {"sharing": {(0, 1, 2): 3, **PAIRS}},
     {"sharing": {(0, 1): 6, (1, 2): 6}},
+    {
+        "features": 100,
+        "samples": (60, 70, 80),
+        "sharing": {members: rank // 2 for members, rank in PAIRS.items()},
+    },
 ]
 
 
