@@ -50,7 +50,8 @@ ALIKE = 0.9
 class Status(enum.IntEnum):
     """Why a fit stopped. A NONFINITE fit keeps its last finite factors.
 
-    STALLED: the objective no longer changes, but the violation says that this is not a stationary point.
+    STALLED: the objective no longer changes, but this is not a stationary point (the violation is above
+    0.25), or factors of zero would be better.
     """
 
     CONVERGED = 0

@@ -20,7 +20,7 @@ from jaxshared.data.sparse import Compressed, Sparse
 from jaxshared.data.split import Placed
 from jaxshared.data.weighted import Weighted
 from jaxshared.models.nmf import NMF
-from jaxshared.programs import make_room
+from jaxshared.programs import LOOP, make_room
 from jaxshared.project import project
 from jaxshared.solve import solve
 
@@ -28,8 +28,6 @@ __all__ = ["fit_padded", "num_programs", "precision", "project_padded", "round_u
 
 # With fewer stored entries a fit takes less time than its compilation: sizes become powers of two then.
 SMALL = 2**20
-# For those XLA is asked to hurry: half of the time to compile, and the same time to run, measured on a CPU.
-HURRY = {"xla_cpu_use_fusion_emitters": False, "xla_backend_optimization_level": 1}
 # Relative change of a round at which projected coefs count as settled.
 SETTLED = {"float32": 1e-5, "float64": 1e-10}
 
@@ -120,7 +118,6 @@ def fit_padded(model, matrices, *, seed, changes, solver, max_steps, tol, restar
     ``matrices``: one (features, samples) matrix per source, NumPy or scipy.sparse, checked. ``weights``:
     one weight per sample and source, or None.
     """
-    make_room()
     samples = [matrix.shape[1] for matrix in matrices]
     coarse = is_small(*matrices)
     weights = [None] * len(samples) if weights is None else weights
@@ -133,9 +130,8 @@ def fit_padded(model, matrices, *, seed, changes, solver, max_steps, tol, restar
     else:
         key = jax.random.key(seed)
     ranks = np.asarray(model.ranks)
-    run = _program(_fit, coarse)
     given = wide, ranks, key, sources, changes, tol, start, solver, max_steps, restarts, samples
-    result = run(*given)
+    result = _run(_fit, coarse, *given)
     present = active(wide, model)
 
     def own(z, columns):
@@ -205,8 +201,8 @@ def project_padded(model, params, matrix, index=0, *, changes=None):
         params = params._replace(bases=(basis,), coefs=(np.zeros((1, wide.rank), basis.dtype),))
         model = wide
     source = padded_source(matrix, coarse, exact=not _free_zeros(model))
-    run = _program(_projected, coarse)
-    coef, value, size = run(model, params, source, dict(changes or {}), index, matrix.shape[1])
+    given = model, params, source, dict(changes or {}), index, matrix.shape[1]
+    coef, value, size = _run(_projected, coarse, *given)
     coef = np.asarray(coef)[: matrix.shape[1]]
     return coef[:, :rank] if isinstance(model, NMF) else coef, float(value), float(size)
 
@@ -224,10 +220,19 @@ def _projected(model, params, source, changes, index, count):
 STATIC = {_fit: (0, 7, 8, 9), _projected: (0, 4)}
 
 
+def _run(function, hurried, *given):
+    run = _program(function, hurried)
+    known = run._cache_size()
+    result = run(*given)
+    if run._cache_size() > known:  # only a new program takes room
+        make_room()
+    return result
+
+
 @functools.cache
 def _program(function, hurried):
-    hurried = hurried and jax.default_backend() == "cpu"
-    options = HURRY if hurried else None
+    # half of the time to compile, and the same time to run, measured on a CPU
+    options = LOOP if hurried and jax.default_backend() == "cpu" else None
     return jax.jit(function, static_argnums=STATIC[function], compiler_options=options)
 
 

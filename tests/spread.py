@@ -24,9 +24,9 @@ import scipy.sparse
 
 import jaxshared as js
 
+from .conftest import QUICK
 from .mesh import largest_collective, program_of
 from .table import ROWS, make_sources
-from .test_mesh import QUICK
 from .test_processes import free_port
 
 PLACES = {"2 devices": (2, 1), "4 devices": (4, 1), "2 processes": (1, 2), "4 processes": (1, 4)}

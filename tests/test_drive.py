@@ -224,7 +224,8 @@ def test_lanes_differ_in_ranks_only():
 
 CROWDED = """
 import gc, jax, numpy as np, jaxshared as js
-from jaxshared import drive, programs
+from jaxshared import drive, padded, programs
+from jaxshared.estimators import NMF
 maps = lambda: open("/proc/self/maps", "rb").read().count(b"\\n")
 x = np.random.default_rng(0).gamma(1.0, size=(30, 20))
 fit = lambda: js.fit(js.NMF(2), x, key=jax.random.key(0), max_steps=20)
@@ -235,6 +236,11 @@ assert not programs.make_room(1.0) and programs.make_room(0.0)
 gc.collect()
 assert maps() < before, (maps(), before)
 assert (first.params.bases[0] == again.params.bases[0]).all()
+asked = []
+padded.make_room = lambda: asked.append(None)
+for _ in range(2):
+    NMF(2, max_iter=5).fit(x)
+assert len(asked) == 1, asked
 """
 
 

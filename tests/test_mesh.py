@@ -5,7 +5,7 @@ import pathlib
 import subprocess
 import sys
 
-QUICK = "--xla_cpu_use_fusion_emitters=false --xla_backend_optimization_level=0"
+from .conftest import QUICK
 
 
 def test_a_mesh_changes_nothing_for_any_model():

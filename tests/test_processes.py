@@ -13,8 +13,8 @@ import scipy.sparse
 import jaxshared as js
 from jaxshared.app import cli
 
+from .conftest import QUICK
 from .processes import MODEL, data, options
-from .test_mesh import QUICK
 
 
 def free_port():

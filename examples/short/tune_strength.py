@@ -1,5 +1,6 @@
 """Tune strengths by gradient: what hidden entries lose, through a whole fit; and by a sweep."""
 
+import os
 import time
 
 import jax
@@ -20,27 +21,25 @@ def error(params, x, hidden):  # on the hidden entries of the first source
     return jnp.sum((hidden * (x - MODEL.reconstruct(params)[0])) ** 2) / jnp.sum((hidden * x) ** 2)
 
 
-def by_gradient(sources, x, hidden, steps=15):
+def by_gradient(sources, x, hidden, steps):
     start, usual = MODEL.init(jax.random.key(0), sources), MODEL.hyper(sources).weights
 
-    def outcome(logs):
+    def outcome(logs):  # differentiated implicitly
         hyper = MODEL.hyper(sources, **given(*jnp.exp(logs), usual))
-        found = js.solve(MODEL, start, sources, hyper, tol=1e-6)  # differentiated implicitly
-        return error(found.params, x, hidden)
+        return error(js.solve(MODEL, start, sources, hyper, tol=1e-6).params, x, hidden)
 
     slope = jax.jit(jax.value_and_grad(outcome)).lower(jnp.zeros(2)).compile()
-    began = time.perf_counter()
-    logs, optimiser, seen = jnp.log(jnp.array([0.1, 1.0])), optax.adam(0.3), []
-    state = optimiser.init(logs)
+    adam, logs, seen = optax.adam(0.3), jnp.log(jnp.array([0.1, 1.0])), []
+    state, began = adam.init(logs), time.perf_counter()
     for _ in range(steps):
         value, gradient = slope(logs)
         seen.append((float(value), *np.exp(logs)))
-        change, state = optimiser.update(gradient, state)
+        change, state = adam.update(gradient, state)
         logs = optax.apply_updates(logs, change)
     return min(seen), time.perf_counter() - began
 
 
-def by_sweep(sources, x, hidden, size=9):
+def by_sweep(sources, x, hidden, size):
     usual = [float(w) for w in MODEL.hyper(sources).weights]
     grid = [(p, s) for p in np.geomspace(1e-3, 3, size) for s in np.geomspace(0.03, 30, size)]
     options = dict(points=[given(*each, usual) for each in grid], tol=1e-6)
@@ -54,6 +53,7 @@ def by_sweep(sources, x, hidden, size=9):
 if __name__ == "__main__":
     x, y = (jnp.asarray(z, jnp.float32) for z in js.datasets.digits(limit=300).sources)
     hidden = jax.random.bernoulli(jax.random.key(1), 0.3, x.shape).astype(x.dtype)
-    for search in (by_gradient, by_sweep):
-        (value, price, say), took = search((js.weighted(x, 1 - hidden), y), x, hidden)
+    quick = "JAXSHARED_QUICK" in os.environ
+    for search, size in ((by_gradient, 2 if quick else 15), (by_sweep, 2 if quick else 9)):
+        (value, price, say), took = search((js.weighted(x, 1 - hidden), y), x, hidden, size)
         print(f"{search.__name__} ({took:.1f} s): {value:.4f} at price {price:.3f}, say {say:.2f}")

@@ -56,6 +56,8 @@ RESULTS = (
 )
 # What it keeps while it lasts.
 CHECKPOINT = "checkpoint.npz"
+# Errors of a place where no file can be.
+NO_FOLDER = errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG
 # Settings that are no part of a run, and those that only change how its result is shown.
 ASIDE = {"output", "force", "quiet", "again"}
 LOOKS = ("again", "names", "clusters", "top", "labels", "vocabulary")
@@ -205,10 +207,8 @@ def locked(folder: str) -> Iterator[None]:
     try:
         os.makedirs(folder, exist_ok=True)
         handle = _take(os.path.join(folder, LOCK), folder)
-    except PermissionError as error:
-        raise _unwritable(folder, error) from None
     except OSError as error:
-        if isinstance(error, FileExistsError) or error.errno != errno.EROFS:
+        if error.errno not in NO_FOLDER:
             raise
         raise _unwritable(folder, error) from None
     try:

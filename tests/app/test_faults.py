@@ -264,7 +264,7 @@ def test_a_process_that_really_dies_leaves_what_a_simulated_one_does(files):
 # Folders and disks that say no.
 
 
-@pytest.mark.parametrize("number", [errno.EACCES, errno.EROFS])
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EROFS, errno.ENOENT, errno.ENAMETOOLONG])
 def test_a_folder_that_cannot_be_written_is_named(files, number, capsys):
     with pytest.MonkeyPatch.context() as patch:
         error = OSError(number, os.strerror(number))

@@ -83,13 +83,16 @@ def test_restarts_in_a_batch_equal_restarts_alone_to_rounding():
     assert float(together.objective) == pytest.approx(float(best.objective), rel=ROUNDING)
 
 
-def test_lanes_of_a_sweep_equal_fits_to_rounding():
-    # Without the decisions of Accelerated, which turn rounding into another path to the same end.
-    options = dict(key=KEY, max_steps=60, tol=None, solver=js.HALS())
-    grid = js.sweep(js.NMF(4), X, rank=[2, 4], **options)
-    for lane, rank in enumerate((2, 4)):
-        own = js.fit(js.NMF(rank), X, **options)
-        near(grid.lane(lane).params, own.params)
+@pytest.mark.parametrize("solver", [js.HALS(), js.Accelerated()], ids=lambda s: type(s).__name__)
+def test_a_lane_of_a_sweep_equals_its_fit_to_rounding(solver):
+    options = dict(key=KEY, max_steps=60, tol=None, solver=solver)
+    lane = js.sweep(js.NMF(4), X, rank=[2, 4], **options).lane(0)
+    alone = js.fit(js.NMF(2), X, **options)
+    assert float(lane.objective) == pytest.approx(float(alone.objective), rel=ROUNDING)
+    # Accelerated decides, and rounding can decide for it: another path to the same end.
+    # In double precision it does not; see tests/test_covering.py.
+    if solver == js.HALS():
+        near(lane.params, alone.params)
 
 
 @pytest.mark.parametrize("solver", SOLVERS[:2], ids=lambda s: type(s).__name__)
