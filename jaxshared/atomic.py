@@ -44,9 +44,11 @@ def whole_file(path: str | os.PathLike, *, text: bool = False) -> Iterator[IO]:
     draft = os.path.join(folder, f".{name[:40]}-{uuid.uuid4().hex[:8]}{DRAFT}")
     # a file name need not be text: what has no letter is written as a question mark
     options = {"encoding": "utf-8", "errors": "replace", "newline": ""} if text else {}
-    handle = os.open(
-        draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666
-    )
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+    try:
+        handle = os.open(draft, flags, 0o666)
+    except OSError as error:  # nobody has heard of the draft
+        raise OSError(error.errno, error.strerror, os.fspath(path)) from None
     try:
         with open(handle, "w" if text else "wb", **options) as file:
             yield file

@@ -58,6 +58,13 @@ def test_whatever_goes_wrong_the_old_file_stays_and_no_draft(tmp_path):
     assert path.read_text() == "old" and os.listdir(tmp_path) == [path.name]
 
 
+def test_a_file_that_cannot_be_made_is_named_and_not_its_draft(tmp_path):
+    path = tmp_path / "nowhere" / "x.txt"
+    with pytest.raises(FileNotFoundError) as error:
+        write_text(path, "road")
+    assert error.value.filename == str(path)
+
+
 def test_what_is_no_text_is_written_as_question_marks(tmp_path):
     assert write_text(tmp_path / "a", "caf\udce9").read_text() == "caf?"
 

@@ -36,6 +36,8 @@ COMMANDS = {
 
 #: What JAX's compiler takes for small programs, measured, with some room: see tests/app/test_faults.py.
 ADDRESS_SPACE = 3 * 10**9
+NO_ROOM = dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "the disk of {} is full")
+NO_ROOM[errno.EFBIG] = "a file in {} would be larger than is allowed (ulimit -f)"
 OUT_OF_MEMORY = "out of memory: use sparse files, fewer --restarts or lower ranks."
 
 EXAMPLES = """\
@@ -305,8 +307,9 @@ def main(arguments=None):
             raise
         return _complain(OUT_OF_MEMORY, 1)
     except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            return _complain(f"the disk of {folder} is full: no result was written.", 1)
+        if error.errno in NO_ROOM:
+            why = NO_ROOM[error.errno].format(folder)
+            return _complain(f"{why}: no result was written.", 1)
         return _complain(error, 1)
 
 

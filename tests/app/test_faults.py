@@ -274,6 +274,17 @@ def test_a_folder_that_cannot_be_written_is_named(files, number, capsys):
     assert "out cannot be written to" in line and "--output" in line and line.count("\n") == 1
 
 
+def test_a_limit_of_file_sizes_is_named(files, capsys):
+    _, log = reference(files, "fit")
+    at = 1 + next(i for i, (kind, file) in enumerate(log) if kind == "open" and "result" in file)
+    with pytest.MonkeyPatch.context() as patch:
+        Faults(files / "out", at, OSError(errno.EFBIG, "File too large")).install(patch)
+        assert cli.main([*COMMANDS["fit"], "-o", "out"]) == 1
+    line = capsys.readouterr().err
+    assert "a file in out would be larger" in line and line.count("\n") == 1
+    assert not (files / "out" / "result.npz").exists()
+
+
 def test_a_finished_run_in_a_folder_that_cannot_be_written_is_still_finished(files, capsys):
     reference(files, "fit")
     with pytest.MonkeyPatch.context() as patch:
