@@ -6,6 +6,9 @@ the factors, and that equation, not the way there, says how the minimum moves. I
 conjugate gradients with products alone, so the memory does not depend on the number of steps, and both modes
 and higher derivatives work.
 
+A fit ends near a minimum. Where it is differentiated, Newton steps go on to that minimum, and value and
+derivative are those there: what is made of factors beside it would have another slope.
+
 The system is that of the objective with everything eliminated that follows from the rest: blocks with a
 closed form are put at their best, columns of norm one are divided by their norm, and the scales that can be
 exchanged between a basis and its coef are held as ``model.normalise`` would hold them.
@@ -23,11 +26,11 @@ import numpy as np
 from jaxshared.base import Constraint, Move
 from jaxshared.solvers.accelerated import Accelerated
 from jaxshared.solvers.blocks import filled, kept, unit_columns
-from jaxshared.solvers.nnls import (
+from jaxshared.solvers.newton import polished
+from jaxshared.solvers.sensitivity import (
     column_curvature,
-    conjugate_gradients,
-    flatness,
-    polished,
+    held_solution,
+    in_units,
     positive_part,
     sensitivity,
     spread,
@@ -101,10 +104,12 @@ def _implicit_jvp(run, model, primals, tangents):
     z = jax.tree.map(lambda moving, old, new: moving + (new - old), z, ended, best)
     clear, scale = problem.clearing(best, *fixed), problem.scale(best, *fixed)
     dz = sensitivity(problem.gradient, z, arguments, moves, clear=clear, scale=scale)
-    along = lambda function: jax.jvp(function, (z, *arguments), (dz, *moves))[1]
+    # Where it is differentiated a fit is at that minimum: a slope of what is made of it is taken there too.
+    both = lambda function: jax.jvp(function, (z, *arguments), (dz, *moves))
+    (params, dparams), (objective, dobjective) = both(problem.params), both(problem.objective)
     still = jax.tree.map(_zero_tangent, result)
-    moved = still._replace(params=along(problem.params), objective=along(problem.objective))
-    return result, moved
+    result = result._replace(params=params, objective=objective)
+    return result, still._replace(params=dparams, objective=dobjective)
 
 
 def _zero_tangent(leaf):
@@ -211,12 +216,12 @@ def _dot(a, b):
 class Reliability(NamedTuple):
     """What an implicit derivative at a fit can be trusted with; each is best at zero.
 
-    ``stationarity``: how far, relative to themselves, the factors still are from the minimum on their
-    positive entries: the fit has not converged; Newton steps bring them closer before a derivative is
-    taken. ``undecided``: the share of entries that are zero, or
-    nearly so, without a slope that keeps them there; the derivative may jump at them. ``left``: what
-    conjugate gradients leave of the linear system, for a change in the scale of the sources; where it is more
-    than one ten-thousandth for what is asked, the derivative is NaN.
+    ``stationarity``: how far, relative to themselves, the factors still are from a minimum; Newton steps
+    bring them there before a derivative is taken, and where these do not arrive the derivative is NaN.
+    ``undecided``: the share of entries that are zero, or nearly so, without a slope that keeps them there;
+    the derivative may jump at them. ``left``: what is left of the linear system at the minimum, for a change
+    in the scale of the sources; where it is more than one ten-thousandth for what is asked, the derivative
+    is NaN.
     """
 
     stationarity: jax.Array
@@ -235,26 +240,23 @@ def reliability(model, params, sources, hyper):
     True
     """
     problem = _Reduced(model, params, sources)
-    z, gradient = problem.taken(params), problem.gradient
-    here = lambda z: gradient(z, params, sources, hyper)
-    scale, slope = problem.scale(z, params, sources, hyper), here(z)
-    within = lambda v: jax.tree.map(lambda f, x: jnp.where(f, x, 0), free, v)
-    free = positive_part(z, slope, scale)
-    stationarity = unrest(z, within(slope), scale)
+    z, arguments = problem.taken(params), (params, sources, hyper)
+    clear, here = problem.clearing(z, *arguments), lambda z: problem.gradient(z, *arguments)
+
+    def at(z):
+        scale, (slope, curve) = problem.scale(z, *arguments), jax.linearize(here, z)
+        free = positive_part(z, slope, scale)
+        there, back = in_units(scale, free, clear)
+        return scale, slope, lambda y: back(curve(there(y))), back, unrest(z, slope, scale)
+
+    scale, slope, *_, stationarity = at(z)
     undecided = sum(jnp.sum(_undecided(v, g, s)) for v, g, s in zip(z, slope, scale))
-    count = sum(v.size for v in z)
-    # What a derivative would be taken at.
-    z = problem.polished(z, params, sources, hyper)
-    scale, (slope, curve) = problem.scale(z, params, sources, hyper), jax.linearize(here, z)
-    free = positive_part(z, slope, scale)
-    clear = problem.clearing(z, params, sources, hyper)
+    z = problem.polished(z, *arguments)  # what a derivative would be taken at
+    *_, image, back, rest = at(z)
     grown = jax.tree.map(_own_direction, sources)
-    right = jax.jvp(lambda x: gradient(z, params, x, hyper), (sources,), (grown,))[1]
-    (right,) = jax.linear_transpose(clear, right)(within(right))
-    bent = lambda v: jax.tree.map(lambda f, b, x: jnp.where(f, b, x), free, curve(within(v)), v)
-    search = dict(max_steps=2000, flat=flatness(unrest(z, within(slope), scale)), clear=clear)
-    _, left = conjugate_gradients(bent, within(right), scale, **search)
-    return Reliability(stationarity, undecided / max(count, 1), left)
+    right = jax.jvp(lambda x: problem.gradient(z, params, x, hyper), (sources,), (grown,))[1]
+    _, left = held_solution(image, back(right), rest)
+    return Reliability(stationarity, undecided / max(sum(v.size for v in z), 1), left)
 
 
 def _undecided(z, slope, scale):

@@ -19,14 +19,14 @@ from jaxshared.data.split import bare, under_plain_mesh
 from jaxshared.solvers.blocks import filled
 from jaxshared.solvers.hals import column_passes
 from jaxshared.solvers.multiplicative import checked_rule
+from jaxshared.solvers.newton import polished
 from jaxshared.solvers.nnls import (
     PASSES,
     nonnegative_least_squares,
     nonnegative_minimum,
-    polished,
-    sensitivity,
     settled_rows,
 )
+from jaxshared.solvers.sensitivity import sensitivity
 from jaxshared.typing import AnyHyper, AnyParams, Array, Source
 
 __all__ = ["project"]

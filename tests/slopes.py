@@ -90,23 +90,33 @@ def score(model, params):
 def compare(model, sources, hyper, *changes, step=1e-5):
     """Along each change: reverse and forward mode at the minimum, and differences of minima from there."""
     start = jax.jit(model.init)(jax.random.key(0), sources)
-    found = minimum(model, start, sources, hyper)
+    units = np.eye(len(changes))
+    dense = not any(isinstance(x, Sparse) for x in sources)
+    every = jax.vmap if dense else lambda function: functools.partial(jax.lax.map, function)
 
     def moved(steps):
         at = (sources, hyper)
-        for by, change in zip(steps, changes):
-            at = along(at, by, change)
+        for k, change in enumerate(changes):
+            at = along(at, steps[k], change)
         return at
+
+    @jax.jit
+    def ends(start, steps):
+        """One program for the minimum and for those beside it."""
+        found = every(lambda t: minimum(model, start, *moved(t)).params)(steps)
+        return found, every(lambda params: score(model, params))(found)
 
     @jax.jit
     def both(params):
         # No step is needed at a minimum: the derivative does not depend on how it was found.
-        line = lambda t: score(model, js.solve(model, params, *moved(t), max_steps=0).params)
+        none = {"solver": js.HALS(), "max_steps": 0}
+        line = lambda t: score(model, js.solve(model, params, *moved(t), **none).params)
         here = jnp.zeros(len(changes))
-        return jax.grad(line)(here), jax.jacfwd(line)(here)
+        value, forward = jax.linearize(line, here)
+        (reverse,) = jax.linear_transpose(forward, here)(jnp.ones_like(value))
+        return reverse, jax.lax.map(forward, jnp.asarray(units))
 
-    def end(steps):
-        return score(model, minimum(model, found.params, *moved(steps)).params)
-
-    units = step * np.eye(len(changes))
-    return *both(found.params), jnp.stack([end(u) - end(-u) for u in units]) / (2 * step)
+    steps = step * np.concatenate([units, -units])
+    found = jax.tree.map(lambda z: z[0], ends(start, 0 * steps)[0])
+    up, down = jnp.split(ends(found, steps)[1], 2)
+    return *both(found), (up - down) / (2 * step)
