@@ -105,8 +105,10 @@ def _implicit_jvp(run, model, primals, tangents):
     clear, scale = problem.clearing(best, *fixed), problem.scale(best, *fixed)
     dz = sensitivity(problem.gradient, z, arguments, moves, clear=clear, scale=scale)
     # Where it is differentiated a fit is at that minimum: a slope of what is made of it is taken there too.
-    both = lambda function: jax.jvp(function, (z, *arguments), (dz, *moves))
-    (params, dparams), (objective, dobjective) = both(problem.params), both(problem.objective)
+    params, dparams = jax.jvp(problem.params, (z, *arguments), (dz, *moves))
+    # To first order the objective does not feel that the minimum moves.
+    least = functools.partial(problem.objective, z)
+    objective, dobjective = jax.jvp(least, arguments, moves)
     still = jax.tree.map(_zero_tangent, result)
     result = result._replace(params=params, objective=objective)
     return result, still._replace(params=dparams, objective=dobjective)
@@ -252,10 +254,11 @@ def reliability(model, params, sources, hyper):
     scale, slope, *_, stationarity = at(z)
     undecided = sum(jnp.sum(_undecided(v, g, s)) for v, g, s in zip(z, slope, scale))
     z = problem.polished(z, *arguments)  # what a derivative would be taken at
-    *_, image, back, rest = at(z)
+    scale, _, image, back, rest = at(z)
     grown = jax.tree.map(_own_direction, sources)
     right = jax.jvp(lambda x: problem.gradient(z, params, x, hyper), (sources,), (grown,))[1]
-    _, left = held_solution(image, back(right), rest)
+    whole = sum(jnp.sum(r * r / s) for r, s in zip(right, scale))
+    _, left = held_solution(image, back(right), rest, whole)
     return Reliability(stationarity, undecided / max(sum(v.size for v in z), 1), left)
 
 

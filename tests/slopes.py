@@ -74,7 +74,7 @@ def slopes(function, at, change, step=1e-6):
 @functools.partial(jax.jit, static_argnums=0)
 def minimum(model, start, sources, hyper):
     """To the last digit: an objective that no longer changes leaves half of them open."""
-    options = {"solver": js.HALS(), "max_steps": 10_000, "check_every": 1000, "tol": None}
+    options = {"solver": js.HALS(), "max_steps": 4000, "check_every": 1000, "tol": None}
     return js.solve(model, start, sources, hyper, **options)
 
 

@@ -79,8 +79,9 @@ def _newton_step(z, slope, curve, free, units, left, clear, faces):
     """
     every, eps = jax.tree.map, jnp.finfo(left.dtype).eps
     tol = jnp.clip(jnp.sqrt(left), eps**0.75, 0.1)
-    # Holds what nothing else holds in place; far from a minimum its weakest directions must stay.
-    shift = jnp.clip(10 * left, 100 * eps, max(1e-8, 100 * eps))
+    # Held by the length of the slope, no step is longer than the factors themselves, what nothing else holds
+    # hardly moves, and steps stay quadratic also where minima are no points (Fan and Yuan 2005).
+    shift = jnp.maximum(left, 100 * eps)
 
     def face(carry):
         step, on, _, passes = carry

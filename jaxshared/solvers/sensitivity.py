@@ -59,15 +59,18 @@ def sensitivity(gradient, z, arguments, tangents, *, rows=False, clear=None, sca
     _, change = jax.jvp(lambda *a: gradient(z, *a), arguments, tangents)
     _, curve = jax.linearize(lambda z: gradient(z, *arguments), z)
     # One vector: transposing asks that all of the right-hand side depends on the tangents, or nothing.
-    right, back = ravel_pytree(within(free, jax.tree.map(jnp.negative, change)))
+    right, back = ravel_pytree(jax.tree.map(jnp.negative, change))
     flatten = lambda tree: ravel_pytree(tree)[0]
 
     def solve(operator, right):
-        image, right = lambda y: home(back(operator(flatten(there(y))))), home(back(right))
+        image, right = lambda y: home(back(operator(flatten(there(y))))), back(right)
         if rows:
             steps = 4 * max(leaf.shape[-1] for leaf in jax.tree.leaves(right)) + 30
-            return flatten(there(conjugate_gradients(image, right, rows=True, max_steps=steps)))
-        y, left = held_solution(image, right, rest)
+            y = conjugate_gradients(image, home(right), rows=True, max_steps=steps)
+            return flatten(there(y))
+        # Of all that was asked, also of what cannot move: an error that is least itself has no other slope.
+        whole = _dot(right, jax.tree.map(jnp.divide, right, scale))
+        y, left = held_solution(image, home(right), rest, whole)
         known = (left <= UNSOLVED) & (rest <= jnp.finfo(rest.dtype).eps ** 0.5)
         return jnp.where(known, flatten(there(y)), jnp.nan)
 
@@ -155,14 +158,14 @@ def unrest(z, slope, scale):
     return jnp.sqrt(away / jnp.maximum(size, jnp.finfo(size.dtype).tiny))
 
 
-def held_solution(product, right, unrest=0.0):
+def held_solution(product, right, unrest=0.0, whole=0.0):
     """The solution of ``product(y) = right`` where the operator may see nothing, and the share left.
 
     Minima of some models are no points: what a specific basis takes of the shared one, its coefs give back.
     Along that the operator is zero but for ``unrest``, the right-hand side too but for rounding, and
     conjugate gradients, once all else is found, divide one by the other. So a ``shift`` holds the operator,
-    and what that left out is added in rounds. Left is the larger of two shares: of the right-hand side, and,
-    in the norm of the operator, of the solution that the last round added.
+    and what that left out is added in rounds. Left is the larger of two shares: of the right-hand side (or of
+    ``whole``, a larger square), and, in the norm of the operator, of the solution that the last round added.
 
     >>> blind = lambda y: y * jnp.array([2.0, 0.0])
     >>> y, left = held_solution(blind, jnp.array([4.0, 1e-6]))
@@ -185,7 +188,10 @@ def held_solution(product, right, unrest=0.0):
 
     first = (every(jnp.zeros_like, right), right, jnp.zeros_like(size))
     y, rest, gain = jax.lax.fori_loop(0, ROUNDS, more, first)
-    shares = _ratio(_dot(rest, rest), size), _ratio(jnp.abs(gain), _dot(y, less(right, rest)))
+    shares = (
+        _ratio(_dot(rest, rest), jnp.maximum(size, whole)),
+        _ratio(jnp.abs(gain), _dot(y, less(right, rest))),
+    )
     return y, jnp.sqrt(jnp.maximum(*shares))
 
 
