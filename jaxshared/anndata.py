@@ -14,6 +14,7 @@ views). ``X_jaxshared`` is where scanpy looks for a representation: ``sc.pp.neig
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -94,6 +95,12 @@ def fit(
             f"views of the same cells: use js.ColNMF, js.MultiNMF or js.ConcatNMF, or pass several AnnData "
             f"of one modality."
         )
+    if batch_key is None and _is_annotated(data) and model.num_sources not in (None, 1):
+        raise ValueError(
+            f"{type(model).__name__} describes {model.num_sources} sources and one AnnData came: say by "
+            f"batch_key which column of .obs tells them apart, or pass several. It has "
+            f"{', '.join(map(str, data.obs)) or 'none'}."
+        )
     if batch_key is not None and model.num_sources not in (None, len(found)):
         raise ValueError(
             f".obs[{batch_key!r}] has {len(found)} batches ({', '.join(found)}) and the model describes "
@@ -145,8 +152,17 @@ def write(
 
 
 def top_genes(data: Any, *, key_added: str = KEY, n_genes: int = 20) -> Any:
-    """The heaviest genes of every programme as a DataFrame with scanpy's columns: group, names, scores."""
+    """The heaviest genes of every programme as a DataFrame with scanpy's columns: group, names, scores.
+
+    Of a MuData, those of every modality, which a first column names.
+    """
     pandas = needed("pandas", "DataFrames", "files")
+    if _is_muon(data):
+        one = functools.partial(top_genes, key_added=key_added, n_genes=n_genes)
+        each = {name: one(own) for name, own in data.mod.items()}
+        return (
+            pandas.concat(each, names=["modality"]).reset_index("modality").reset_index(drop=True)
+        )
     if key_added not in data.varm:
         raise ValueError(f".varm has no {key_added!r}: fit first, or say key_added.")
     weights = np.nan_to_num(np.asarray(data.varm[key_added]))

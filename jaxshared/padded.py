@@ -192,15 +192,18 @@ def _even_start(model, basis, sources):
     return Params((basis,), (coef * ratio,))
 
 
-def project_padded(model, params, matrix, index=0, *, changes=None):
-    """``(coefs, value, size)`` of new samples: their loss on the bases, and what it is measured by."""
+def project_padded(model, params, matrix, index=0, *, changes=None, weights=None):
+    """``(coefs, value, size)`` of new samples: their loss on the bases, and what it is measured by.
+
+    ``weights``: one per sample, of its part in both, or None.
+    """
     rank, coarse = sum(model.ranks), is_small(matrix)
     if isinstance(model, NMF):  # with its rank rounded up as in the fit
         wide = padded_model(model, coarse)
         basis = np.pad(params.bases[0], ((0, 0), (0, wide.rank - model.rank)))
         params = params._replace(bases=(basis,), coefs=(np.zeros((1, wide.rank), basis.dtype),))
         model = wide
-    source = padded_source(matrix, coarse, exact=not _free_zeros(model))
+    source = padded_source(matrix, coarse, weights, exact=not _free_zeros(model))
     given = model, params, source, dict(changes or {}), index, matrix.shape[1]
     coef, value, size = _run(_projected, coarse, *given)
     coef = np.asarray(coef)[: matrix.shape[1]]

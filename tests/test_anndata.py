@@ -156,6 +156,9 @@ def test_modalities_are_views_of_the_same_cells(tmp_path):
     with pytest.raises(ValueError, match=r"one modality pass that alone"):
         jad.fit(MODEL, both, batch_key="dose", key=KEY)
     assert both.obsm["X_jaxshared"].shape == (40, 2)
+    best = jad.top_genes(both, n_genes=1)
+    assert best["modality"].tolist() == ["rna"] * 2 + ["protein"] * 2
+    assert set(best["names"][2:]) <= set(both["protein"].var_names)
     assert both["protein"].varm["jaxshared"].shape == (6, 2)
     table = read_source(f"{tmp_path / 'cells.h5mu'}:protein")
     assert table.shape == (6, 40) and table.features[0] == "gene9"
@@ -167,6 +170,8 @@ def test_wrong_keys_are_named():
     data = planted()
     with pytest.raises(ValueError, match=r"batch_key is 'day': \.obs has dose"):
         jad.fit(MODEL, data, batch_key="day", key=KEY)
+    with pytest.raises(ValueError, match=r"one AnnData came: say by batch_key .* It has dose\."):
+        jad.fit(MODEL, data, key=KEY)
     with pytest.raises(ValueError, match="layer is 'raw': there are counts"):
         jad.fit(MODEL, data, batch_key="dose", layer="raw", key=KEY)
     with pytest.raises(ValueError, match=r"\.varm has no 'jaxshared'"):

@@ -114,6 +114,11 @@ def test_nan_is_not_seen_and_weights_count():
     some = NMF(2, **options).fit(X, sample_weight=weights)
     rest = NMF(2, **options).fit(X[:40])
     np.testing.assert_allclose(some.components_, rest.components_, rtol=0.02, atol=0.01)
+    for model in (rest, NMF(2, random_state=0).fit(X)):
+        own = model.score(X, sample_weight=weights)
+        assert own == pytest.approx(model.score(X[:40]), abs=1e-5)  # coefs of KL settle by steps
+        assert abs(own - model.score(X)) > 1e-4
+        np.testing.assert_allclose(np.linalg.norm(model.components_, axis=1), 1)
 
 
 def test_weights_and_nan_count_in_every_group_and_loss():

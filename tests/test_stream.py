@@ -206,9 +206,7 @@ def test_streams_keep_names_and_are_refused_in_another_order(tmp_path):
 
 def test_a_mask_is_not_lost_in_a_stream():
     masked = np.ma.masked_greater(np.arange(6.0).reshape(3, 2), 4)
-    with pytest.raises(
-        ValueError, match="1 masked entries: streamed sources have no entry weights"
-    ):
+    with pytest.raises(ValueError, match="1 masked entry: streamed sources have no entry weights"):
         js.stream(masked)
     with pytest.raises(ValueError, match="a block is a masked array"):
         js.fit(js.NMF(1), js.stream(lambda: iter([masked])), **options())

@@ -43,7 +43,7 @@ from jaxshared.app.runs import (
 from jaxshared.app.settings import Demo, Fit, Report, Retrieve, Sweep, Verify, frozen
 from jaxshared.app.spread import fit_spread
 from jaxshared.base import Status
-from jaxshared.data.files import read_lines
+from jaxshared.data.files import read_lines, read_stop_words
 from jaxshared.fit import fit
 from jaxshared.problem import named_hyper, searched_sources
 from jaxshared.solvers import HALS, Multiplicative, ProjectedGradient
@@ -207,7 +207,10 @@ def retrieve(task: Retrieve) -> int:
     if not 0 <= task.source < count:
         raise ValueError(f"--source is {task.source} but the run has sources 0 to {count - 1}.")
     idf = read_idf(task.run, task.source)
-    queries = query_vectors(task.query, vocabulary, idf=idf, expand=not task.exact)
+    words = settings.get("stop_words")
+    words = read_stop_words(words) if words == "english" or os.path.exists(words or "") else None
+    expand = not task.exact
+    queries = query_vectors(task.query, vocabulary, idf=idf, expand=expand, stop_words=words)
     size = len(result.params.coefs[task.source])
     known = result.names.samples[task.source] if result.names is not None else None
     items = read_lines(task.items) if task.items else read_items(task.run, task.source) or known
@@ -218,12 +221,14 @@ def retrieve(task: Retrieve) -> int:
     hits = search(
         model, result.params, queries.vectors, source=task.source, top=min(task.top, size)
     )
+    called = result.names.sources if result.names is not None else None
+    where = f" (in {called[task.source]})" if called and count > 1 else ""
     for query, known, places, scores in zip(task.query, queries.known, hits.items, hits.scores):
         if not (known and np.any(scores)):
             missing = "component has its terms" if known else "term of the vocabulary contains it"
             print(f"{query}: no {missing}")
             continue
-        print(query)
+        print(f"{query}{where}")
         for place, score in zip(np.asarray(places), np.asarray(scores)):
             print(f"  {float(score):.3f}  {place if items is None else items[place]}")
     return 0

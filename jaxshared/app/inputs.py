@@ -13,7 +13,7 @@ import scipy  # its parts are loaded when they are used
 from jaxshared.app.settings import Fit, Sweep, Verify
 from jaxshared.boolean import JSBMF, SharedBMF
 from jaxshared.data.corpora import count_corpora, is_text_folder, read_corpora
-from jaxshared.data.files import read_lines, read_source
+from jaxshared.data.files import read_lines, read_source, read_stop_words
 from jaxshared.data.names import Names
 from jaxshared.data.order import by_place, counted
 from jaxshared.data.sources import as_sources
@@ -240,11 +240,9 @@ def _read_texts(task):
         raise ValueError(f"--model {task.model} is for views of the same samples, not for texts.")
     columns = {"text": task.text, "outlet": task.outlet, "title": task.title}
     corpora = read_corpora(task.sources, **columns)
-    words = task.stop_words
-    words = words if words in (None, "english") else list(read_lines(words))
     made = from_corpora(
         corpora,
-        vectorizer_options={"stop_words": words},
+        vectorizer_options={"stop_words": read_stop_words(task.stop_words)},
         min_items=task.min_documents,
         how=task.align,
         weighting="tfidf" if task.tfidf else "counts",

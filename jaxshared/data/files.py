@@ -27,7 +27,7 @@ from jaxshared.data.structure import (
 )
 from jaxshared.data.tables import Table, named_frame, needed, opened, read_table
 
-__all__ = ["KINDS", "Table", "read_lines", "read_source"]
+__all__ = ["KINDS", "Table", "read_lines", "read_source", "read_stop_words"]
 
 #: Endings of the files that can be read.
 KINDS = (
@@ -90,6 +90,11 @@ def read_lines(path):
             return tuple(file.read().splitlines())
     except UnicodeDecodeError as error:
         raise ValueError(f"{path} is not UTF-8 text: one name per line is needed.") from error
+
+
+def read_stop_words(given):
+    """What scikit-learn calls "english", or those of a file; None where there are none."""
+    return given if given in (None, "english") else list(read_lines(given))
 
 
 def _check_regular(path):
@@ -246,7 +251,7 @@ def _h5mu(path, name):
         names = list(file["mod"])
         if not name and len(names) > 1:
             raise ValueError(
-                f"it holds {len(names)} modalities ({', '.join(names)}): write {path}:NAME"
+                f"it holds {len(names)} modalities ({', '.join(names)}): write {path}:NAME for each"
             )
         if name and name not in names:
             raise ValueError(f"it has no modality {name!r}, only {', '.join(names)}")

@@ -68,8 +68,8 @@ def checked_sources(sources, *, aligned="features", num_sources=None):
         raise ValueError("no sources: pass at least one (features, samples) matrix.")
     if num_sources is not None and len(given) != num_sources:
         raise ValueError(
-            f"{len(given)} sources came but the model describes {num_sources}: pass one "
-            f"(features, samples) matrix for each, as a tuple."
+            f"{len(given)} source{'s' * (len(given) != 1)} came but the model describes {num_sources}: pass "
+            f"one (features, samples) matrix for each, as a tuple."
         )
     called = names.sources if names is not None and names.sources else range(len(given))
     given = [as_source(each, f"sources[{name!r}]") for name, each in zip(called, given)]
@@ -181,7 +181,8 @@ def unmasked(source, name, remedy=None):
     if np.ma.is_masked(source):  # a mask that is lost would make data of what was not seen
         remedy = remedy or f"pass js.missing({name}), which takes them as not seen"
         count = int(np.ma.count_masked(source))
-        raise ValueError(f"{name} is a masked array with {count} masked entries: {remedy}.")
+        entries = "entry" if count == 1 else "entries"
+        raise ValueError(f"{name} is a masked array with {count} masked {entries}: {remedy}.")
     return source.data
 
 

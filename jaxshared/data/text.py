@@ -44,7 +44,8 @@ class Texts(NamedTuple):
 
     ``idf`` holds one weight vector per source (a query against source ``i`` is weighted with
     ``idf[i]``), ``items`` the original positions of the items that were kept, per source. ``names`` of the
-    sources, ``ids`` and ``titles`` of their items are there where the documents had any.
+    sources, ``ids`` and ``titles`` of their items are there where the documents had any, ``stop_words`` where
+    some were left out.
     """
 
     sources: tuple
@@ -54,6 +55,7 @@ class Texts(NamedTuple):
     names: tuple | None = None
     ids: tuple | None = None
     titles: tuple | None = None
+    stop_words: Any = None
 
     def named(self) -> dict[str, Table]:
         """The sources with their names, terms and ids, for :func:`jaxshared.fit`."""
@@ -243,10 +245,12 @@ def sources_from_documents(
     >>> texts.vocabulary.tolist(), [source.shape for source in texts.sources]
     (['blue', 'bus', 'car', 'red', 'the'], [(5, 2), (5, 1)])
     """
-    counts = [count_terms(documents, **(vectorizer_options or {})) for documents in corpora]
-    return sources_from_counts(
+    chosen = vectorizer_options or {}
+    counts = [count_terms(documents, **chosen) for documents in corpora]
+    made = sources_from_counts(
         [each.source for each in counts], [each.vocabulary for each in counts], **options
     )
+    return made._replace(stop_words=chosen.get("stop_words"))
 
 
 def from_corpora(
@@ -285,14 +289,20 @@ def from_frame(
 
 
 def query_vectors(
-    queries: Any, vocabulary: Any, *, idf: Any = None, expand: bool = True, norm: str = "l2"
+    queries: Any,
+    vocabulary: Any,
+    *,
+    idf: Any = None,
+    expand: bool = True,
+    norm: str = "l2",
+    stop_words: Any = None,
 ) -> Queries:
     """Queries as vectors over the vocabulary, with the KDD paper's expansion.
 
     A query is a string (its words are taken in lower case) or a sequence of words. With ``expand``
     every query word stands for all terms that contain it ("car" for "car", "cars", "carpet");
-    without, for the term itself. Terms weigh ``idf`` times the number of query words that name
-    them.
+    without, for the term itself. Terms weigh ``idf`` times the number of query words that name them. Give
+    the ``stop_words`` of the vocabulary: "the" would stand for "theory" and "mother".
 
     >>> queries = query_vectors(["car", "zebra"], ["bus", "car", "cars"])
     >>> (queries.vectors.toarray() > 0).tolist(), queries.known.tolist()
@@ -303,7 +313,7 @@ def query_vectors(
     vocabulary = np.asarray(vocabulary, dtype=str)
     terms = np.char.lower(vocabulary)
     places, columns = {}, []
-    split = CountVectorizer(token_pattern=r"(?u)\b\w+\b").build_analyzer()
+    split = CountVectorizer(token_pattern=r"(?u)\b\w+\b", stop_words=stop_words).build_analyzer()
     for query in [queries] if isinstance(queries, str) else check_texts(queries, "queries"):
         words = [str(w).lower() for w in query] if is_words(query) else split(query)
         column = np.zeros(len(terms), dtype=np.float32)

@@ -155,11 +155,19 @@ class Grouped(Factors):
             self._rows_of(X, self._one_each(X, groups))  # of the fit
         return X @ self.components_
 
-    def score(self, X: Any, y: Any = None, *, groups: Any = None) -> float:
+    def score(
+        self, X: Any, y: Any = None, *, groups: Any = None, sample_weight: Any = None
+    ) -> float:
         """One minus the loss over that of the simplest model: with squared loss, the explained share."""
         check_is_fitted(self)
         X, groups = self._taken_apart(X, groups)
-        losses = [self._projected(X[rows], at)[2:] for rows, at in self._rows_of(X, groups)]
+        weights = sample_weight
+        if weights is not None:
+            weights = _check_sample_weight(weights, X, ensure_non_negative=True)
+        losses = [
+            self._projected(X[rows], at, None if weights is None else weights[rows])[2:]
+            for rows, at in self._rows_of(X, groups)
+        ]
         value, size = np.sum(losses, axis=0)
         return float(1 - value / size) if size > 0 else 0.0
 
@@ -209,26 +217,37 @@ class Stepped(Grouped):
     tol: float = 1e-4
 
     def _fitted(self, parts, weights):
-        matrices = [part.T for part in parts]
-        squared = self.loss == "squared"
-        if (
-            weights is not None and squared
-        ):  # the square root on both sides, and none of it in the bases
-            roots = [np.sqrt(own).astype(matrices[0].dtype) for own in weights]
-            matrices = [scaled(matrix, root) for matrix, root in zip(matrices, roots)]
+        weights = [None] * len(parts) if weights is None else weights
+        matrices, heavy = zip(*map(self._weighed, parts, weights))
         options = dict(max_steps=self.max_iter, tol=self.tol, restarts=self.n_init)
         options.update(changes=self._strengths(), solver=solver_of(self.solver, Accelerated()))
         with precision(matrices[0].dtype):
-            heavy = None if squared else weights
             options.update(weights=heavy, seed=self._seed())
             result, params = fit_padded(self.model_, matrices, **options)
             host = jax.tree.map(np.asarray, result._replace(params=None))
-        return host._replace(params=params, status=Status(int(host.status)))
+        return host._replace(params=self._in_unit(params), status=Status(int(host.status)))
+
+    def _weighed(self, part, weights):
+        """(features, samples), and the weights of the samples that are still to be counted."""
+        if weights is None or self.loss != "squared":
+            return part.T, weights
+        # the square root on both sides, and none of it in the bases
+        return scaled(part.T, np.sqrt(weights).astype(part.dtype)), None
+
+    def _in_unit(self, params):
+        """Components of norm one: amounts are in the unit of the data, whatever scale a fit ended in."""
+        sizes = [np.linalg.norm(basis, axis=0) for basis in params.bases]
+        sizes = [np.where(own > 0, own, 1).astype(own.dtype) for own in sizes]
+        every, places = np.concatenate(sizes), self.model_.components(params).coefs
+        return params._replace(
+            bases=tuple(map(np.divide, params.bases, sizes)),
+            coefs=tuple(h * every[np.asarray(at)] for h, at in zip(params.coefs, places)),
+        )
 
     def _strengths(self):
         return {}
 
-    def _projected(self, part, index):
+    def _projected(self, part, index, weights=None):
         """Coefs, the components that they are of, the loss and its measure."""
         params, model = self.result_.params, self.model_
         with precision(part.dtype):
@@ -240,5 +259,7 @@ class Stepped(Grouped):
                 at = np.asarray(model.components(params).coefs[index])
             changes = self._strengths()
             changes = {k: v for k, v in changes.items() if k != "coherence"}  # of the bases alone
-            coefs, *loss = project_padded(model, params, part.T, index, changes=changes)
+            matrix, heavy = self._weighed(part, weights)
+            options = dict(changes=changes, weights=heavy)
+            coefs, *loss = project_padded(model, params, matrix, index, **options)
         return coefs, at, *loss

@@ -52,9 +52,9 @@ class NMF(Stepped):
         """``X @ components_``."""
         return super().inverse_transform(X)
 
-    def score(self, X: Any, y: Any = None) -> float:
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """One minus the loss over that of the simplest model: with squared loss, the explained share."""
-        return super().score(X)
+        return super().score(X, sample_weight=sample_weight)
 
     def _model(self, count):
         return nmf.NMF(self.n_components, loss=self.loss)
@@ -107,6 +107,9 @@ class INMF(Stepped):
     def _strengths(self):
         return {} if self.specificity is None else {"specificity": self.specificity}
 
+    def _in_unit(self, params):
+        return params  # a departure has the scale of what it departs from
+
     def _components(self):
         bases = self.result_.params.bases
         self.group_components_ = {
@@ -152,7 +155,7 @@ class BooleanMF(Grouped):
         result = fit(self.model_, sources, key=key, max_steps=self.max_iter, restarts=self.n_init)
         return jax.tree.map(np.asarray, result)
 
-    def _projected(self, part, index):
+    def _projected(self, part, index, weights=None):
         params, part = self.result_.params, dense(part)
         if index is None:
             model = SharedBMF({(0,): self.n_components_}, self.method)
@@ -164,7 +167,8 @@ class BooleanMF(Grouped):
             at = np.asarray(model.components(params).coefs[index])
         coefs = np.asarray(project(model, params, part.T, index))
         wrong = (coefs.astype(int) @ self.components_[at].astype(int) > 0) != (part > 0)
-        return coefs, at, float(wrong.sum()), float(wrong.size)
+        heavy = np.ones(len(part)) if weights is None else weights
+        return coefs, at, float(heavy @ wrong.sum(axis=1)), float(heavy.sum() * wrong.shape[1])
 
     def inverse_transform(self, X: Any, *, groups: Any = None) -> Any:
         """Which cells any of the components of a row covers."""

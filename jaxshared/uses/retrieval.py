@@ -225,7 +225,8 @@ def find(
     names = list(texts.names or ())
     at = names.index(source) if isinstance(source, str) and source in names else source
     at = place(at, "source", model.count_sources(getattr(result, "params", result)), "sources")
-    asked = query_vectors([query], texts.vocabulary, idf=texts.idf[at], expand=expand)
+    options = dict(idf=texts.idf[at], expand=expand, stop_words=texts.stop_words)
+    asked = query_vectors([query], texts.vocabulary, **options)
     if not asked.known[0]:
         return []
     params = getattr(result, "params", result)

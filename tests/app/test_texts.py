@@ -47,7 +47,7 @@ def run(corpus):
 def test_a_query_finds_documents_by_their_own_ids_and_titles(run, capsys):
     assert main(["retrieve", str(run), "--query", "goal", "--top", "3"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "goal" and len(lines) == 4
+    assert lines[0] == "goal (in daily)" and len(lines) == 4
     for line in lines[1:]:
         _, own, title = line.split(maxsplit=2)
         assert own.startswith("daily") and int(own[5:]) % 2 == 1 and title == f"Title {own[5:]}"

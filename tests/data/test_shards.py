@@ -42,5 +42,5 @@ def test_names_go_to_the_mesh_and_come_back(mesh):
 
 
 def test_a_mask_is_not_lost_on_a_mesh(mesh):
-    with pytest.raises(ValueError, match=r"1 masked entries: pass js\.missing"):
+    with pytest.raises(ValueError, match=r"1 masked entry: pass js\.missing"):
         js.shard(np.ma.masked_equal([[1.0, 2.0]], 2), mesh)

@@ -199,7 +199,7 @@ def test_sources_must_agree():
         js.as_sources((np.ones((4, 2)), np.ones((3, 2))))
     with pytest.raises(ValueError, match=r"sources\[1\] has 3 samples but sources\[0\] has 2"):
         js.as_sources((np.ones((4, 2)), np.ones((3, 3))), aligned="samples")
-    with pytest.raises(ValueError, match="1 sources came but the model describes 2"):
+    with pytest.raises(ValueError, match="1 source came but the model describes 2"):
         js.as_sources(np.ones((4, 2)), num_sources=2)
     with pytest.raises(ValueError, match="no sources"):
         js.as_sources(())

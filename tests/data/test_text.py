@@ -110,6 +110,8 @@ def test_query_terms_weigh_their_idf():
 
 
 def test_a_query_without_a_known_term_is_zero_and_said_to_be_unknown():
+    told = text.query_vectors("the bus", ["bus", "mother"], stop_words="english").vectors
+    assert told.toarray().ravel().tolist() == [1.0, 0.0]
     queries = text.query_vectors(["zebra", "bus", ""], ["bus", "car"])
     assert queries.known.tolist() == [False, True, False]
     assert queries.vectors[:, [0]].nnz == 0
