@@ -21,7 +21,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxshared.block import Constraint, Move, Quadratic, Seen, block_of, put, references
-from jaxshared.checks import whole_number
 from jaxshared.transforms import split_grad
 from jaxshared.typing import AnyHyper, AnyParams, Array, Source, Sources
 
@@ -39,7 +38,6 @@ __all__ = [
     "block_of",
     "put",
     "references",
-    "whole_number",
 ]
 
 
@@ -286,10 +284,13 @@ class Model:
         self, params: AnyParams, sources: Sources, hyper: AnyHyper
     ) -> tuple[Any, Any]:
         """The same halves, computed from ``objective`` by :func:`jaxshared.split_grad`."""
-        free = jax.tree.map(lambda c: c is Constraint.FREE, self.constraints(params))
-        fields = [f"0.{name}" for name in free._fields if any(jax.tree.leaves(getattr(free, name)))]
-        signed = (*self.signed, *fields)
+        signed = (*self.signed, *self.free_fields(params))
         return split_grad(self.objective, signed=signed)(params, sources, hyper)
+
+    def free_fields(self, params: AnyParams) -> tuple[str, ...]:
+        """Positions of the fields of ``params`` with blocks that may be negative."""
+        constraints = zip(references(params), jax.tree.leaves(self.constraints(params)))
+        return tuple({f"0.{field}": 0 for (field, _), c in constraints if c is Constraint.FREE})
 
     @property
     def signed(self) -> tuple[str, ...]:
@@ -313,12 +314,10 @@ class Model:
 
     def moving(self, block: int, z: Array) -> np.ndarray | None:
         """Which columns of a block may move: None for all, else a (rank,) mask."""
-        for frozen, columns in self.frozen:
-            if frozen == block:
-                mask = np.ones(z.shape[1], bool)
-                mask[slice(None) if columns is None else list(columns)] = False
-                return mask
-        return None
+        held, columns = dict(self.frozen), np.arange(z.shape[1])
+        if block not in held:
+            return None
+        return ~np.isin(columns, columns if held[block] is None else held[block])
 
     @property
     def layout(self) -> tuple[Any, ...]:
@@ -349,4 +348,4 @@ class Solver(Protocol):
         """State before the first step; its first field is ``params``."""
 
     def step(self, model, state, sources, hyper):
-        """One round over all blocks: ``(state, info)``."""
+        """One round over all blocks: ``(state, info)``, an :class:`Info`."""

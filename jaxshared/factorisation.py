@@ -323,8 +323,8 @@ class Factorisation(Model):
         if alone.moves(start, (source,))[1] is Move.HALVES:
             there = jnp.any(basis > 0, axis=0).astype(basis.dtype)
             start = start._replace(coefs=(coef + there * sum_ratio(source, basis, coef + 1),))
-        coupled = any(graph is not None for graph in getattr(own.get("fitted"), "graphs", ()))
-        return Projection(alone, start, hyper_type(tuple(own))(**own), coupled)
+        hyper = hyper_type(tuple(own))(**own)
+        return Projection(alone, start, hyper, any(p.couples(hyper) for p in inserted))
 
     def constraints(self, params: AnyParams) -> AnyParams:
         """Non-negative everywhere, and what the penalties ask for."""

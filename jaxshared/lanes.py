@@ -60,7 +60,11 @@ def freeze(model, sources, init, frozen):
             f"frozen is {frozen!r} but init is {init!r}: give the factors that stay as init=params, with "
             f"None for those to be drawn."
         )
-    names = {frozen: True} if isinstance(frozen, str) else frozen
+    names = (frozen,) if isinstance(frozen, str) else frozen
+    if not isinstance(names, dict | tuple | list | set | frozenset):
+        raise TypeError(
+            f"frozen is {frozen!r}: pass names of blocks such as 'bases', or a dictionary."
+        )
     names = names if isinstance(names, dict) else dict.fromkeys(names, True)
     wanted = jax.eval_shape(lambda key: model.init(key, sources), jax.random.key(0))
     refs, held = references(wanted), {}
@@ -181,13 +185,20 @@ def check_params(model, params, sources):
             raise ValueError(f"{name} has shape {leaf.shape} but {want.shape} is needed.")
         if not bool(jnp.all(jnp.isfinite(leaf))):
             raise ValueError(f"{name} is not finite everywhere: start from finite factors.")
-    constraints = jax.tree.leaves(model.constraints(params))
-    if Constraint.SPHERE in constraints:  # the same approximations with columns of norm one
+    constraints, leaves = jax.tree.leaves(model.constraints(params)), jax.tree.leaves(params)
+    on_sphere = [z for z, c in zip(leaves, constraints) if c is Constraint.SPHERE]
+    if any(map(_off_sphere, on_sphere)):  # the same approximations with columns of norm one
         params = model.normalise(params)
     leaves, tree = jax.tree.flatten(params)
     if any(c is not Constraint.FREE and bool(jnp.any(z < 0)) for c, z in zip(constraints, leaves)):
         raise ValueError("given factors have negative entries: start from non-negative ones.")
     return tree.unflatten(leaves)
+
+
+def _off_sphere(z):
+    """Whether a column that is there has another norm than one: what has it stays bit for bit."""
+    norms = jnp.linalg.norm(z, axis=0)
+    return bool(jnp.any((norms > 0) & (jnp.abs(norms - 1) > 16 * jnp.finfo(z.dtype).eps)))
 
 
 @program(ONCE, static_argnums=(0, 1, 2, 3, 9))

@@ -135,11 +135,12 @@ def _run_until(model, loop, sources, hyper, tol, solver, until, check_every):
     def chunk(loop):
         count = jnp.minimum(check_every, until - loop.num_steps)
 
-        def step(_, state):
-            return solver.step(model, state, sources, hyper)[0]
+        def step(_, carry):
+            state, info = solver.step(model, carry[0], sources, hyper)
+            return state, info.accepted
 
-        state = jax.lax.fori_loop(0, count, step, loop.state)
-        return _checked(model, loop, state, count, sources, hyper, tol, check_every)
+        state, accepted = jax.lax.fori_loop(0, count, step, (loop.state, jnp.array(True)))
+        return _checked(model, loop, state, accepted, count, sources, hyper, tol, check_every)
 
     return jax.lax.while_loop(running, chunk, loop)
 
@@ -152,7 +153,7 @@ def _run_fixed(model, loop, sources, hyper, solver, max_steps, check_every, keep
             return solver.step(model, state, sources, hyper)[0], None
 
         state, _ = jax.lax.scan(keep(step), loop.state, length=count)
-        return _checked(model, loop, state, count, sources, hyper, None, check_every)
+        return _checked(model, loop, state, None, count, sources, hyper, None, check_every)
 
     whole, rest = divmod(max_steps, check_every)
     chunk = keep(lambda loop, _: (steps(loop, check_every), None))
@@ -160,8 +161,11 @@ def _run_fixed(model, loop, sources, hyper, solver, max_steps, check_every, keep
     return steps(loop, rest) if rest else loop
 
 
-def _checked(model, loop, state, count, sources, hyper, tol, check_every):
-    """The loop after ``count`` more steps: accepted, converged or thrown back."""
+def _checked(model, loop, state, accepted, count, sources, hyper, tol, check_every):
+    """The loop after ``count`` more steps: gone on, converged or thrown back.
+
+    ``accepted``: whether the last of them was taken. One that was refused moves nothing and says nothing.
+    """
     objective = model.objective(state.params, sources, hyper)
     finite = jnp.isfinite(objective)
     for leaf in jax.tree.leaves(state.params):
@@ -175,7 +179,7 @@ def _checked(model, loop, state, count, sources, hyper, tol, check_every):
     if tol is not None:
         change = jnp.abs(loop.objective - objective)
         least = jnp.where(tol > 0, loop.rounding, 0)  # 0 asks for every step that changes anything
-        settled = change <= jnp.maximum(tol * objective, least)
+        settled = accepted & (change <= jnp.maximum(tol * objective, least))
         status = jnp.where(good & settled, Status.CONVERGED, status)
     objective = jnp.where(good, objective, loop.objective)
     num_steps = loop.num_steps + jnp.where(good, count, 0)
@@ -255,9 +259,12 @@ def _advance(model, solver, check_every, stacked, loops, sources, hyper, tol, un
 
         return per_lane(alone, loops, hyper, stacked)
 
-    def step(_, state):
-        move = lambda one, hyper: solver.step(model, one, sources, hyper)[0]
-        return per_lane(move, state, hyper, stacked)
+    def move(state, hyper):
+        state, info = solver.step(model, state, sources, hyper)
+        return state, info.accepted
+
+    def step(_, carry):
+        return per_lane(move, carry[0], hyper, stacked)
 
     def running(carry):
         loops, done = carry
@@ -267,13 +274,13 @@ def _advance(model, solver, check_every, stacked, loops, sources, hyper, tol, un
         # One count for all lanes: a count of each lane's own would copy all states in every step.
         loops, done = carry
         count = jnp.minimum(check_every, until - done)
-        state = jax.lax.fori_loop(0, count, step, loops.state)
-
-        def look(pair, hyper):
-            return _checked(model, *pair, count, sources, hyper, tol, check_every)
-
-        ahead = per_lane(look, (loops, state), hyper, stacked)
         active = loops.status == Status.MAX_STEPS
+        state, accepted = jax.lax.fori_loop(0, count, step, (loops.state, active))
+
+        def look(lane, hyper):
+            return _checked(model, *lane, count, sources, hyper, tol, check_every)
+
+        ahead = per_lane(look, (loops, state, accepted), hyper, stacked)
 
         def pick(new, old):
             return jnp.where(active.reshape((-1,) + (1,) * (new.ndim - 1)), new, old)

@@ -104,26 +104,28 @@ def verify(
         params = jax.tree.map(_double, jax.jit(model.init)(key, sources))
         sources = bare(sources)
         checks = _block_checks(model, params, sources, hyper, key)
-        checks += _term_checks(model, params, sources, hyper, key)
-        checks += _penalty_checks(model, params, sources, hyper, key)
+        if isinstance(model, Factorisation):
+            checks += _part_checks(model, _shaken(params, key), sources, hyper)
         checks += _descent_checks(model, params, sources, hyper, steps)
         apart = _reconstruction(model, params, sources)
         checks.append(Check("all blocks", "reconstruct against the terms", apart, TOLERANCE))
     return Report(model, tuple(checks))
 
 
-def _penalty_checks(model, params, sources, hyper, key):
-    """Each penalty by itself, at work: factors moved at random, strengths of zero at one."""
-    if not isinstance(model, Factorisation) or not model.all_penalties:
-        return []
-    compare = jax.jit(functools.partial(_compare_penalties, model))
-    pairs = compare(_shaken(params, key), sources, hyper)
-    checks = []
-    for penalty, (apart, slope) in zip(model.all_penalties, pairs):
-        name, slope = f"penalty {penalty.name}", float(slope)
-        checks.append(Check(name, "halves against grad", float(apart) / (slope or 1), TOLERANCE))
-        checks.append(Check(name, "without any slope", float(slope == 0), 0.0))
-    return checks
+def _part_checks(model, params, sources, hyper):
+    """Each term and each penalty by itself, at work: strengths and weights of zero at one."""
+    terms, penalties = model.terms(len(sources)), model.all_penalties
+    compare = lambda *args: [*_compare_terms(model, *args), *_compare_penalties(model, *args)]
+    found = jax.jit(compare)(params, sources, hyper)
+    parts = [f"term {t.source}" for t in terms] + [f"penalty {p.name}" for p in penalties]
+    names = ("halves against grad", "block problem against grad", "without any slope")
+    limits = (TOLERANCE, TOLERANCE, 0.0)
+    return [
+        Check(part, name, float(value), limit)
+        for part, values in zip(parts, found)
+        for name, value, limit in zip(names, values, limits)
+        if value is not None
+    ]
 
 
 def _shaken(params, key):
@@ -132,22 +134,6 @@ def _shaken(params, key):
     keys = jax.random.split(key, len(leaves))
     pairs = zip(keys, leaves)
     return tree.unflatten([z * jax.random.uniform(k, z.shape, z.dtype, 0.5, 1.5) for k, z in pairs])
-
-
-def _term_checks(model, params, sources, hyper, key):
-    """Each term by itself."""
-    if not isinstance(model, Factorisation):
-        return []
-    compare = jax.jit(functools.partial(_compare_terms, model))
-    found = compare(_shaken(params, key), sources, hyper)
-    names = ("halves against grad", "block problem against grad", "without any slope")
-    limits = (TOLERANCE, TOLERANCE, 0.0)
-    return [
-        Check(f"term {term.source}", name, float(value), limit)
-        for term, values in zip(model.terms(len(sources)), found)
-        for name, value, limit in zip(names, values, limits)
-        if value is not None
-    ]
 
 
 def _compare_terms(model, params, sources, hyper):
@@ -182,7 +168,7 @@ def _compare_terms(model, params, sources, hyper):
 
 
 def _compare_penalties(model, params, sources, hyper):
-    """Per penalty: the largest difference of its halves from its gradient, and the largest slope."""
+    """Per penalty: how far its halves are from its gradient, None, and whether it has no slope."""
     out = []
     for penalty in model.all_penalties:
         strengths = getattr(hyper, penalty.name)
@@ -204,10 +190,12 @@ def _compare_penalties(model, params, sources, hyper):
                 continue  # the gradient through a block that follows from this one
             differences.append(jnp.max(jnp.abs(difference)))
             slopes.append(jnp.max(jnp.abs(slope)))
-        # One that brings all it touches has nothing left to compare.
-        nothing = (jnp.zeros(()), jnp.ones(()))
-        found = (jnp.max(jnp.stack(each)) for each in (differences, slopes)) if slopes else nothing
-        out.append(tuple(found))
+        if not slopes:  # one that brings all it touches has nothing left to compare
+            out.append((None, None, None))
+            continue
+        apart, steepest = (jnp.max(jnp.stack(each)) for each in (differences, slopes))
+        flat = steepest == 0
+        out.append((apart / jnp.where(flat, 1, steepest), None, flat))
     return out
 
 
@@ -219,20 +207,13 @@ def _examples(model, sources):
 
 def _reconstruction(model, params, sources):
     """How far ``reconstruct`` is from what the terms compare the sources with, or from their shapes."""
-    terms = isinstance(model, Factorisation)
-
-    @jax.jit
-    def both(params):
-        found = tuple(model.reconstruct(params))
-        numbers = range(len(found) if terms else 0)
-        meant = [model.basis_of(params, i) @ model.coef_of(params, i).T for i in numbers]
-        return found, meant
-
-    found, meant = (list(map(np.asarray, each)) for each in both(params))
+    found = [np.asarray(x) for x in jax.jit(model.reconstruct)(params)]
     if [x.shape for x in found] != [source.shape for source in sources]:
         return np.inf
-    if not terms:
+    if not isinstance(model, Factorisation):
         return 0.0 if all(np.isfinite(x).all() for x in found) else np.inf
+    pairs = [(model.basis_of(params, i), model.coef_of(params, i)) for i in range(len(found))]
+    meant = [np.asarray(basis) @ np.asarray(coef).T for basis, coef in pairs]
     return max(_largest(x - y) / (np.max(np.abs(y)) or 1.0) for x, y in zip(found, meant))
 
 
@@ -256,9 +237,12 @@ def _block_checks(model, params, sources, hyper, key):
                 closed[block] = _closed_form_gain(model, params, sources, hyper, block, best, key)
             if moves[block] is Move.QUADRATIC and z.size:
                 problem = model.quadratic(params, sources, hyper, block)
+                pos, neg = problem.halves(z)
+                own = jax.tree.leaves(halves[0])[block] - jax.tree.leaves(halves[1])[block]
+                size = jnp.max(pos) + jnp.max(neg)
+                apart = jnp.max(jnp.abs(pos - neg - own)) / jnp.where(size > 0, size, 1)
                 tied = problem.couple is not None
-                excess = _excess_curvature(problem, z, key) if tied else None
-                problems[block] = *problem.halves(z), excess
+                problems[block] = apart, _excess_curvature(problem, z, key) if tied else None
         return (*halves, gradient, *derived), closed, problems
 
     trees, closed, problems = figures(params, sources, hyper)
@@ -273,8 +257,10 @@ def _block_checks(model, params, sources, hyper, key):
         if block in closed:
             rise = float(closed[block])
             checks.append(Check(path, "closed form: gain by moving off it", rise, TOLERANCE))
-        if block in problems:
-            checks += _problem_checks(path, p - n, *problems[block])
+        named = zip(
+            ("block problem against grad", "curvature above its bound"), problems.get(block, ())
+        )
+        checks += [Check(path, k, float(v), TOLERANCE) for k, v in named if v is not None]
         scale = float(dp.max() + dn.max()) or 1.0
         checks += [
             Check(path, "pos against split_grad", _largest(p - dp) / scale, TOLERANCE),
@@ -309,17 +295,6 @@ def _closed_form_gain(model, params, sources, hyper, block, best, key):
     at_best, *moved = jax.lax.map(objective, (numbers, scales))
     gain = at_best - jnp.min(jnp.stack(moved))
     return gain / jnp.maximum(jnp.abs(at_best), jnp.finfo(best.dtype).tiny)
-
-
-def _problem_checks(path, gradient, pos, neg, excess):
-    """The block problem has the gradient of the objective, and keeps to its curvature bound."""
-    pos, neg = np.asarray(pos), np.asarray(neg)
-    scale = float(pos.max() + neg.max()) or 1.0
-    apart = _largest(pos - neg - gradient) / scale
-    checks = [Check(path, "block problem against grad", apart, TOLERANCE)]
-    if excess is not None:
-        checks.append(Check(path, "curvature above its bound", float(excess), TOLERANCE))
-    return checks
 
 
 def _excess_curvature(quadratic, like, key):

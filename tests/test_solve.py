@@ -66,6 +66,17 @@ def test_an_exact_fit_goes_on_below_the_rounding_of_the_quick_objective(solver):
     assert result.objective < 1e-6  # its rounding stopped it at 1.6e-5 before
 
 
+def test_a_refused_step_is_not_taken_for_the_end():
+    x = planted(0, 40, 50, 6) * (1 + 0.1 * np.random.default_rng(1).random((40, 50)))
+    model, sources = js.NMF(5), js.as_sources(x.astype(np.float32))
+    start, hyper = model.init(KEY, sources), model.hyper(sources)
+    often, seldom = (
+        js.solve(model, start, sources, hyper, tol=1e-6, check_every=every) for every in (1, 10)
+    )
+    assert often.status == js.Status.CONVERGED and often.violation < 2e-3
+    assert often.objective < 1.05 * seldom.objective
+
+
 def test_a_source_of_zeros_does_not_end_the_fit_of_the_other_one_early():
     x = planted(0, 20, 30, 3).astype(np.float32)
     alone = js.fit(js.NMF(3), x, key=KEY)

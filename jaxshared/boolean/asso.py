@@ -31,9 +31,9 @@ import jax.numpy as jnp
 import numpy as np
 import scipy  # its parts are loaded when they are used
 
-from jaxshared.base import whole_number
 from jaxshared.boolean.pattern import Factors
 from jaxshared.boolean.product import as_boolean
+from jaxshared.checks import whole_number
 from jaxshared.typing import Source
 
 __all__ = ["MAX_BYTES", "asso", "check_thresholds", "cutoffs", "greedy"]

@@ -26,7 +26,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxshared.base import Params, whole_number
+from jaxshared.base import Params
 from jaxshared.boolean.pattern import (
     Factors,
     given_sets,
@@ -35,6 +35,7 @@ from jaxshared.boolean.pattern import (
     take_apart,
 )
 from jaxshared.boolean.product import as_boolean, as_weights, coverage
+from jaxshared.checks import whole_number
 from jaxshared.typing import AnyParams, Array, Sources
 
 __all__ = ["Flipped", "Flips", "check_factors", "flip", "flip_all", "move_coef", "update_factors"]

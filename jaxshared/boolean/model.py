@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxshared.alike import likeness
-from jaxshared.base import Model, Params, Result, Status, whole_number
+from jaxshared.base import Model, Params, Result, Status
 from jaxshared.boolean.asso import check_thresholds
 from jaxshared.boolean.closed import MAX_SETS, MAX_WORK
 from jaxshared.boolean.joint import METHODS, solve_joint
@@ -26,6 +26,7 @@ from jaxshared.boolean.lanes import candidates_kept
 from jaxshared.boolean.pattern import as_pattern, columns_of, joint_pattern, ranks_of, sets_of
 from jaxshared.boolean.product import as_boolean, as_weights, joint_reconstruct, weighted_error
 from jaxshared.boolean.project import project, shares
+from jaxshared.checks import whole_number
 from jaxshared.problem import named_hyper
 from jaxshared.typing import AnyHyper, AnyParams, Array, Source, Sources
 

@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jaxshared.base import Params, whole_number
+from jaxshared.base import Params
+from jaxshared.checks import whole_number
 
 __all__ = [
     "Factors",

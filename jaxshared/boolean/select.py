@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxshared.base import Params, whole_number
+from jaxshared.base import Params
 from jaxshared.boolean import joint
 from jaxshared.boolean.asso import check_thresholds
 from jaxshared.boolean.description import DescriptionLength, bits, count
@@ -29,6 +29,7 @@ from jaxshared.boolean.pattern import (
     widest_first,
 )
 from jaxshared.boolean.product import as_boolean, as_weights
+from jaxshared.checks import whole_number
 from jaxshared.typing import Sources
 
 __all__ = ["Selection", "select_ranks"]

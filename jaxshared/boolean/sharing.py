@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxshared.base import Params, whole_number
+from jaxshared.base import Params
 from jaxshared.boolean import joint
 from jaxshared.boolean.asso import check_thresholds
 from jaxshared.boolean.description import (
@@ -35,6 +35,7 @@ from jaxshared.boolean.description import (
 from jaxshared.boolean.flip import flip_all
 from jaxshared.boolean.pattern import Factors, side_by_side, take_apart
 from jaxshared.boolean.product import as_boolean, as_weights
+from jaxshared.checks import whole_number
 from jaxshared.typing import Sources
 
 __all__ = ["SharingSelection", "all_sets", "select_sharing"]

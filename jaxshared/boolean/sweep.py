@@ -17,13 +17,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxshared.base import Model, Result, whole_number
+from jaxshared.base import Model, Result
 from jaxshared.boolean import joint
 from jaxshared.boolean.flip import Flipped, flip
 from jaxshared.boolean.lanes import greedy_start
 from jaxshared.boolean.model import as_result
 from jaxshared.boolean.pattern import Factors, take_apart
 from jaxshared.boolean.product import as_boolean
+from jaxshared.checks import whole_number
 from jaxshared.grid import Grid, apart, grid_settings
 from jaxshared.problem import named_hyper
 from jaxshared.typing import AnyHyper, Array, Sources

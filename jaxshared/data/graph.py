@@ -133,7 +133,7 @@ def as_graph(weights: Any, dtype: Any = None) -> Graph:
 def check_graphs(graphs: Any, sources: Sources) -> tuple[Any, ...]:
     """One graph or None per source, of the right size and type."""
     graphs = (None,) * len(sources) if graphs is None else graphs
-    if hasattr(graphs, "degrees") or not isinstance(graphs, (tuple, list)):
+    if isinstance(graphs, Graph) or not isinstance(graphs, (tuple, list)):
         raise TypeError("graphs is a single graph: pass a tuple with one graph or None per source.")
     if len(graphs) != len(sources):
         raise ValueError(f"{len(graphs)} graphs for {len(sources)} sources: give one for each.")

@@ -16,6 +16,7 @@ import itertools
 import os
 import re
 from collections.abc import Iterator
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -94,10 +95,10 @@ def named_frame(frame) -> Table:
     ('bus', 'car')
     """
     pandas = needed("pandas", "tables", "files")
-    rows, numbered = frame.index, isinstance(frame.index, pandas.RangeIndex)
-    if numbered and frame.shape[1] and not _is_numeric(pandas, frame.dtypes.iloc[0]):
-        rows, frame = frame.iloc[:, 0], frame.iloc[:, 1:]
     frame = frame.infer_objects()
+    rows, numbered = frame.index, isinstance(frame.index, pandas.RangeIndex)
+    if numbered and frame.shape[1] and _has_names(pandas, frame.iloc[:, 0]):
+        rows, frame = frame.iloc[:, 0], frame.iloc[:, 1:]
     sparse = frame.shape[1] and all(isinstance(t, pandas.SparseDtype) for t in frame.dtypes)
     values = frame.sparse.to_coo() if sparse else _numbers(pandas, frame)
     return _table(values, *(tuple(map(str, each)) for each in (rows, frame.columns)))
@@ -314,6 +315,12 @@ def _read(pandas, path, mark, encoding, width, header, index):
             names = pandas.read_csv(file, usecols=[0], dtype=str, na_filter=False, **options)
         frame[0] = names[0].str.strip()
     return frame
+
+
+def _has_names(pandas, column):
+    """Whether a column is no data: a text among numbers is a mistake, and no name."""
+    kinds = set(map(type, column.dropna())) if column.dtype == object else set()
+    return not _is_numeric(pandas, column.dtype) and not any(issubclass(k, Real) for k in kinds)
 
 
 def _is_numeric(pandas, dtype):

@@ -104,7 +104,7 @@ class Beta(Loss):
         if b == 0:
             return jnp.where(positive, safe / a - jnp.log(safe) - 1, 0)
         if b == 1:
-            return jnp.where(positive, safe * jnp.log(safe / a) - safe, 0)
+            return jnp.where(positive, -safe * jnp.log(a / safe) - safe, 0)
         return jnp.where(positive, safe**b / (b * (b - 1)) - x * a ** (b - 1) / (b - 1), 0)
 
     def halves(self, view: View) -> tuple[Array, Array]:

@@ -16,7 +16,9 @@ __all__ = ["above", "constant_size", "power"]
 def above(a, x):
     """``a`` kept above a tiny part of x, so that x / a and its square stay finite in any unit."""
     root = jnp.sqrt(jnp.finfo(a.dtype).tiny)
-    return jnp.maximum(a, jnp.where(x > 0, x * root, jnp.finfo(a.dtype).tiny))
+    least = jnp.where(x > 0, x * root, jnp.finfo(a.dtype).tiny)
+    # The derivative of a maximum would be zero times infinity below it.
+    return jnp.where(a < least, least, a)
 
 
 def power(a, exponent):
@@ -28,7 +30,7 @@ def power(a, exponent):
     whole = 1 / a if exponent < 0 else a
     times, odd = divmod(abs(int(twice)), 2)
     factors = [whole] * times + [root] * odd
-    return functools.reduce(jnp.multiply, factors, jnp.ones((), a.dtype))
+    return functools.reduce(jnp.multiply, factors) if factors else jnp.ones_like(a)
 
 
 def constant_size(loss, source):

@@ -61,4 +61,5 @@ class KL(Loss):
 
 def _log_ratio(x, a):
     positive = x > 0
-    return jnp.where(positive, x * jnp.log(jnp.where(positive, x, 1) / above(a, x)), 0)
+    # The logarithm of a / x, not of x / a, whose derivative has the square of a small a below it.
+    return jnp.where(positive, -x * jnp.log(above(a, x) / jnp.where(positive, x, 1)), 0)

@@ -66,9 +66,9 @@ class RGHCTC(Factorisation):
 
     def __post_init__(self):
         object.__setattr__(self, "rank", whole_number(self.rank, "rank"))
-        if self.loss != "squared":
-            raise ValueError(f"loss is {self.loss!r}: RGHCTC has squared error, ColNMF any loss.")
         super().__post_init__()
+        if not self.term_loss.least_squares:
+            raise ValueError(f"loss is {self.loss!r}: RGHCTC has squared error, ColNMF any loss.")
 
     def terms(self, count: int) -> tuple[Term, ...]:
         """Source k: a basis of its own, and one coef for all."""

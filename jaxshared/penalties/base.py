@@ -12,7 +12,6 @@ import functools
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-import jax
 import jax.numpy as jnp
 
 from jaxshared.base import Model, Quadratic, block_of
@@ -76,7 +75,7 @@ class Penalty:
         if self.quadratic:
             return self.part(model, params, sources, hyper, ref).halves(block_of(params, ref))
         value = functools.partial(self.value, model)
-        pos, neg = split_grad(value, signed=signed_fields(params))(params, sources, hyper)
+        pos, neg = split_grad(value, signed=model.free_fields(params))(params, sources, hyper)
         return block_of(pos, ref), block_of(neg, ref)
 
     def example(self, sources: Sources) -> dict[str, Any]:
@@ -103,15 +102,13 @@ class Penalty:
         """
         return hyper
 
+    def couples(self, hyper: AnyHyper) -> bool:
+        """Whether it makes the coefs of one sample depend on those of another."""
+        return False
+
     def constrain(self, model: Model, constraints: AnyParams) -> AnyParams:
         """The constraints of all blocks, with what the penalty needs to mean anything."""
         return constraints
-
-
-def signed_fields(params):
-    """Where factors may be negative: in error matrices."""
-    errors = getattr(params, "errors", ())
-    return ("0.errors",) if jax.tree.leaves(errors) else ()
 
 
 @dataclasses.dataclass(frozen=True)

@@ -35,6 +35,10 @@ class Inserted(Penalty):
         """None of its own."""
         return ()
 
+    def couples(self, hyper):
+        """As the penalty itself."""
+        return self.penalty.couples(hyper.fitted)
+
     def value(self, model, params, sources, hyper):
         """That of the fit's factors with the new coef."""
         return self.penalty.value(*self._at(params, sources, hyper))

@@ -18,7 +18,7 @@ import scipy  # its parts are loaded when they are used
 
 from jaxshared.base import Model, Quadratic, block_of
 from jaxshared.checks import per_source
-from jaxshared.data.graph import check_graphs, graph_halves, roughness
+from jaxshared.data.graph import Graph, check_graphs, graph_halves, roughness
 from jaxshared.data.split import Placed
 from jaxshared.penalties.base import Penalty, zeros_of
 from jaxshared.typing import AnyHyper, AnyParams, Array, Ref, Source, Sources
@@ -88,7 +88,7 @@ class Smoothness(Penalty):
                 f"hyper={{'graphs': None}} for none."
             )
         graphs = given["graphs"]
-        if isinstance(graphs, tuple | list) and not hasattr(graphs, "degrees"):
+        if isinstance(graphs, tuple | list) and not isinstance(graphs, Graph):
             graphs = graphs[index if len(graphs) > 1 else 0]
         (graph,) = check_graphs((graphs,), (source,))
         strengths = getattr(hyper, self.name)
@@ -96,6 +96,10 @@ class Smoothness(Penalty):
         put = lambda values, value: (*values[:index], value, *values[index + 1 :])
         none = (None,) * len(strengths)
         return hyper._replace(graphs=put(none, graph), **{self.name: put(strengths, own)})
+
+    def couples(self, hyper: AnyHyper) -> bool:
+        """Where there is a graph."""
+        return any(graph is not None for graph in hyper.graphs)
 
     def value(self, model: Model, params: AnyParams, sources: Sources, hyper: AnyHyper) -> Array:
         """Roughness of every coef on its graphs, in the gauge of its bases."""

@@ -129,7 +129,7 @@ def _residual(constraint, z, pos, neg):
     if constraint is Constraint.SPHERE:
         gradient = gradient - z * jnp.sum(z * gradient, axis=0)
     size = _lengths(z)
-    slope = _lengths(pos) + _lengths(neg)
+    slope = _lengths(_felt(constraint, z, pos, neg))
     present = size > 0
     step = jnp.where(slope > 0, size / jnp.where(slope > 0, slope, 1), 0)
     moved = _lengths(z - restore(constraint, z - step * gradient))
@@ -140,7 +140,26 @@ def _residual(constraint, z, pos, neg):
     each = jnp.where(present, moved / jnp.where(present, size, 1), revivable)
     count = jnp.maximum(jnp.sum(present | (revivable > 0), dtype=z.dtype), 1)
     # Comparisons are false for NaN, so a slope that is not finite would pass for a step of zero.
-    return jnp.where(jnp.all(jnp.isfinite(slope)), jnp.sqrt(jnp.sum(each**2) / count), jnp.nan)
+    finite = jnp.all(jnp.isfinite(pos) & jnp.isfinite(neg)) & jnp.all(jnp.isfinite(slope))
+    return jnp.where(finite, jnp.sqrt(jnp.sum(each**2) / count), jnp.nan)
+
+
+def _felt(constraint, z, pos, neg):
+    """The sizes of both halves, where entries that rest at zero count for no more than any that is there.
+
+    Where an approximation vanishes, the halves of a divergence of beta below 1 have no bound: without this
+    they would make every other slope look small.
+    """
+    both = jnp.abs(pos) + jnp.abs(neg)
+    if constraint is not Constraint.NONNEGATIVE:
+        return both
+    least = 4 * jnp.finfo(z.dtype).eps * _largest(z)
+    resting = (z <= least) & (pos >= neg)
+    return jnp.where(resting, jnp.minimum(both, _largest(jnp.where(resting, 0, both))), both)
+
+
+def _largest(block):
+    return jnp.max(block, axis=0, initial=0)
 
 
 def _lengths(block):

@@ -15,9 +15,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxshared.alike import component_columns, kinds, paired
-from jaxshared.base import Model, Result, whole_number
+from jaxshared.base import Model, Result
 from jaxshared.boolean.model import BooleanModel
 from jaxshared.checkpoint import beside
+from jaxshared.checks import whole_number
 from jaxshared.fit import check_unused, fit
 from jaxshared.problem import searched_sources
 from jaxshared.sweep import sweep

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy  # its parts are loaded when they are used
 
-from jaxshared.base import whole_number
+from jaxshared.checks import whole_number
 from jaxshared.data.sources import host
 from jaxshared.typing import Array, Sources
 from jaxshared.uses.clustering import seed_of

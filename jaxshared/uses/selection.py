@@ -19,7 +19,8 @@ import jax.numpy as jnp
 import numpy as np
 import scipy  # its parts are loaded when they are used
 
-from jaxshared.base import Model, whole_number
+from jaxshared.base import Model
+from jaxshared.checks import whole_number
 from jaxshared.data.crossed import Product
 from jaxshared.data.sources import as_sources
 from jaxshared.data.sparse import Sparse

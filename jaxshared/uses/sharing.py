@@ -21,8 +21,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxshared.base import Model, Params, Result, Status, whole_number
+from jaxshared.base import Model, Params, Result, Status
 from jaxshared.checkpoint import beside
+from jaxshared.checks import whole_number
 from jaxshared.data.names import oriented
 from jaxshared.data.products import squared_norm, transposed_product
 from jaxshared.data.sources import as_sources, checked_sources

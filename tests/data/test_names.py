@@ -187,6 +187,11 @@ def test_a_frame_with_text_in_it_says_where_and_one_with_gaps_has_nan():
     wrong.iloc[2, 1] = "many"
     with pytest.raises(TypeError, match=r"sources\['a'\] is a DataFrame.*'many' at \[2, 1\]"):
         checked_sources({"a": wrong})
+    wrong = pd.DataFrame(np.ones((3, 2)), dtype=object)  # once its first column passed for names
+    assert checked_sources(wrong)[0][0].shape == (3, 2)
+    wrong.iloc[2, 0] = "many"
+    with pytest.raises(TypeError, match=r"'many' at \[2, 0\]"):
+        checked_sources({"a": wrong})
     gaps = pd.DataFrame({"s": pd.array([1, None], "Int64")}, index=["a", "b"])
     with pytest.raises(ValueError, match=r"sources\['x'\] has 1 NaN entry \(first at \[1, 0\]"):
         checked_sources({"x": gaps})

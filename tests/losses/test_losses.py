@@ -71,6 +71,29 @@ def test_kl_of_zero_rows_and_columns_is_finite_and_right():
         assert fitted[3].max() < 1e-3 and fitted[:, 7].max() < 1e-3
 
 
+@pytest.mark.parametrize("loss", ["kl", js.Beta(1), js.Beta(0.5), js.Beta(0)], ids=str)
+def test_where_an_approximation_vanishes_gradient_and_violation_can_be_used(loss):
+    # Zero times infinity made steps of ProjectedGradient NaN; halves without a bound hid all the others.
+    model = js.NMF(2, loss=loss)
+    faint = np.vstack([X, np.full((1, 50), 1e-3)])
+    sources, hyper = prepare(model, faint, None)
+    (basis,), coefs = model.init(KEY, sources)
+    vanished = js.Params((basis.at[-1].set(0),), coefs)
+    gradient = jax.grad(model.objective)(vanished, sources, hyper)
+    assert all(bool(jnp.all(jnp.isfinite(z))) for z in jax.tree.leaves(gradient))
+    if loss == js.Beta(0):
+        return  # not for zeros
+    zero = prepare(model, np.vstack([X, np.zeros((1, 50))]), None)[0]
+    hidden, open_ = (
+        js.violation(model, params, source, hyper)
+        for params, source in (
+            (vanished, zero),
+            (js.Params((basis[:-1],), coefs), (sources[0][:-1],)),
+        )
+    )
+    assert float(hidden) > 0.3 * float(open_) > 0.003
+
+
 def test_losses_that_make_no_sense_are_refused():
     for beta in (np.nan, np.inf, "a", None):
         with pytest.raises(ValueError, match="beta is"):
@@ -79,6 +102,7 @@ def test_losses_that_make_no_sense_are_refused():
         js.NMF(2, loss="l1")
     with pytest.raises(ValueError, match=r"RGHCTC.*squared"):
         js.RGHCTC(2, loss="kl")
+    assert js.RGHCTC(2, loss=js.Squared()).term_loss == js.RGHCTC(2).term_loss
     for source in (COUNTS, scipy.sparse.csr_array(COUNTS)):
         with pytest.raises(ValueError, match=r"sources\[0\] has entries of zero"):
             js.fit(js.NMF(2, loss=js.Beta(0)), source, key=KEY)
