@@ -314,9 +314,10 @@ class Model:
 
     def moving(self, block: int, z: Array) -> np.ndarray | None:
         """Which columns of a block may move: None for all, else a (rank,) mask."""
-        held, columns = dict(self.frozen), np.arange(z.shape[1])
+        held = dict(self.frozen)
         if block not in held:
-            return None
+            return None  # without a look at the shape, which an exported program may not know
+        columns = np.arange(z.shape[1])
         return ~np.isin(columns, columns if held[block] is None else held[block])
 
     @property

@@ -28,7 +28,7 @@ MOST = {
     "restarts": 100_000,
     "max_steps": 10**8,
     "max_sweeps": 10**8,
-    "folds": 10_000,
+    "folds": 1_000,
 }
 
 

@@ -177,6 +177,12 @@ class _Run:
         for count, arrays in ahead(ahead(streams, lambda blocks: blocks, depth=1), prepared):
             yield begin, count, jax.device_put(arrays, may_alias=True)  # nobody writes there
             begin += count
+        first = self.facts[members[0]].samples
+        if begin != first:
+            raise ValueError(
+                f"a pass had {begin} samples, and the first look {first}: a stream is read again in every "
+                f"pass, so give a function that begins anew each time."
+            )
 
     def _pass(self, move, bar):
         """All coefs moved once by ``move(ref, begin, count, arrays)``, and what they add up to."""

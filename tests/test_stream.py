@@ -210,3 +210,15 @@ def test_a_mask_is_not_lost_in_a_stream():
         js.stream(masked)
     with pytest.raises(ValueError, match="a block is a masked array"):
         js.fit(js.NMF(1), js.stream(lambda: iter([masked])), **options())
+
+
+def test_a_stream_that_ends_or_leaves_the_range_is_refused():
+    x, key = np.random.default_rng(0).random((30, 12)), jax.random.key(0)
+    once = iter([x])
+    with pytest.raises(ValueError, match="a pass had 0 samples, and the first look 30"):
+        js.fit(js.NMF(2), js.stream(lambda: once), key=key)
+    for scale in (1e-20, 1e-30, 1e30):
+        with pytest.raises(ValueError, match="whose squares leave the range of float32"):
+            js.fit(js.NMF(2), js.stream((x * scale).astype(np.float32)), key=key)
+    with pytest.raises(TypeError, match="complex128: pass real numbers"):
+        js.fit(js.NMF(2), js.stream(x * 1j), key=key)

@@ -33,6 +33,7 @@ class Facts(NamedTuple):
 def look(source, name):
     """One pass that checks the entries and sums them up."""
     samples = total = squares = largest = most = size = 0
+    high = 0.0
     features, dtype = None, np.float32
     for block in ahead(source.blocks(), lambda block: block):
         unmasked(block, f"{name}: a block", MASKED)
@@ -43,6 +44,8 @@ def look(source, name):
             raise ValueError(
                 f"{name}: a block of shape {block.shape} came, after {features} features."
             )
+        if values.dtype.kind not in "biuf":
+            raise TypeError(f"{name} has dtype {values.dtype}: pass real numbers.")
         added = float(values.sum(dtype=np.float64))
         # the least of values with a NaN is NaN
         if not (np.isfinite(added) and values.min(initial=0) >= 0):
@@ -53,9 +56,11 @@ def look(source, name):
         kind = np.float64 if values.dtype == np.float64 else np.float32
         flat = values.ravel().astype(kind, copy=False)
         features, samples = block.shape[1], samples + block.shape[0]
+        high = max(high, float(values.max(initial=0)))
         total += added
         parts = (flat[at : at + 2**20] for at in range(0, flat.size, 2**20))
-        squares += sum(float(np.dot(part, part)) for part in parts)
+        with np.errstate(over="ignore"):  # told below, by the largest entry
+            squares += sum(float(np.dot(part, part)) for part in parts)
         largest, size = max(largest, block.shape[0]), size + values.nbytes
         if scipy.sparse.issparse(block):
             most, size = max(most, block.nnz, 1), size + block.nnz * 4
@@ -63,6 +68,12 @@ def look(source, name):
             dtype = np.float64
     if not samples:
         raise ValueError(f"{name} has no samples.")
+    tiny = float(np.finfo(dtype).tiny)
+    if high > 0 and not (tiny / 1e-8 < high * high < 1e-8 / tiny):
+        raise ValueError(
+            f"{name} has entries up to {high:.3g}, whose squares leave the range of "
+            f"{np.dtype(dtype)}: divide it by {high:.3g} first."
+        )
     return Facts(features, samples, total, squares, largest, most, size, dtype)
 
 

@@ -194,10 +194,12 @@ def _from_jax_sparse(source, name):
         check_pointers(np.asarray(source.indptr), source.shape[0], source.nse, name)
         coo = source.to_bcoo()
     at = np.asarray(coo.indices).T
-    if (at < 0).any():
-        where = tuple(at[:, (at < 0).any(0)][:, 0].tolist())
-        raise ValueError(f"{name} is damaged: an entry is at {where}.")
-    inside = (at < np.array(coo.shape)[:, None]).all(0)  # JAX pads with indices beyond the end
+    ends = np.array(coo.shape)[:, None]
+    outside = ((at < 0) | (at > ends)).any(0)
+    if outside.any():
+        where = tuple(at[:, outside][:, 0].tolist())
+        raise ValueError(f"{name} is damaged: an entry is at {where} of {coo.shape}.")
+    inside = (at < ends).all(0)  # JAX pads with the indices just beyond the end
     parts = (np.asarray(coo.data)[inside], at[:, inside])
     return scipy.sparse.coo_array(parts, shape=coo.shape)
 

@@ -223,7 +223,7 @@ def _names(pandas, first, cells, mark, header, index):
     if width == 1 and index is None:
         index = False
     if header is None:
-        header = short or _is_header(cells, text, column, corner)
+        header = short or _is_header(first, cells, text, column, corner)
     if header is not None and index is None:
         named = header and INDEX_WORDS.fullmatch(first[0].strip().lower()) is not None
         index = column or short or (corner and not header) or named
@@ -243,7 +243,7 @@ def _names(pandas, first, cells, mark, header, index):
     return bool(header), bool(index)
 
 
-def _is_header(cells, text, column, corner):
+def _is_header(first, cells, text, column, corner):
     """Of a first row that is as long as the others; None where it cannot be told."""
     rest, body = cells[0, 1:], cells[1:, 1:]
     if text[0, 1:].any() or (corner and not column):
@@ -252,7 +252,7 @@ def _is_header(cells, text, column, corner):
         found, ids = _are_names(rest, body), _whole(rest) and len(set(rest)) == len(rest)
         unsure = len(rest) > 1 and (_grows(rest) or (ids and len(rest) > 2))
         return None if found is False and unsure else found
-    if cells[0, 0] is None and len(cells) > 1:  # pandas writes an empty corner above an index
+    if not first[0].strip() and len(cells) > 1:  # pandas writes an empty corner above an index
         ids = column or (_whole(cells[1:, 0]) and len(set(cells[1:, 0])) == len(cells) - 1)
         return bool(ids and _grows(rest))
     return _are_names(cells[0], cells[1:])

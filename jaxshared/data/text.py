@@ -21,6 +21,7 @@ import scipy  # its parts are loaded when they are used
 from jaxshared.data.corpora import Corpus, frame_corpora
 from jaxshared.data.counts import Counts, check_texts, count_terms, is_words
 from jaxshared.data.names import Table
+from jaxshared.data.structure import check_structure
 from jaxshared.typing import Sources
 
 __all__ = [
@@ -88,7 +89,7 @@ def align(
     """
     if how not in ("union", "common"):
         raise ValueError(f"how is {how!r}: choose 'union' or 'common'.")
-    sources = [_wide(scipy.sparse.csr_array(source)) for source in sources]
+    sources = [_wide(_rows(source, f"sources[{i}]")) for i, source in enumerate(sources)]
     vocabularies = [np.asarray(vocabulary, dtype=str) for vocabulary in vocabularies]
     if not sources or len(sources) != len(vocabularies):
         raise ValueError(
@@ -108,6 +109,13 @@ def align(
         if not vocabulary.size:
             raise ValueError("the vocabularies have no term in common: use how='union'.")
     return tuple(_onto(s, t, vocabulary) for s, t in zip(sources, vocabularies)), vocabulary
+
+
+def _rows(source, name):
+    """Sparse rows of anything that is a matrix; damaged ones are refused before SciPy follows them."""
+    if scipy.sparse.issparse(source):
+        check_structure(source, name)
+    return scipy.sparse.csr_array(source)
 
 
 def _wide(counts):
@@ -142,7 +150,7 @@ def drop_rare(
     >>> terms.tolist(), [kept.tolist() for kept in items]
     (['a', 'b'], [[0, 1], [0, 1]])
     """
-    sources = [scipy.sparse.csr_array(source) for source in sources]
+    sources = [_rows(source, f"sources[{i}]") for i, source in enumerate(sources)]
     present = [source.astype(bool).astype(np.int64) for source in sources]
     rows = sum(each.sum(axis=1) for each in present) >= min_items
     items = [np.flatnonzero(each[rows].sum(axis=0) >= min_terms) for each in present]
@@ -173,7 +181,9 @@ def tfidf(
     """
     from sklearn.feature_extraction.text import TfidfTransformer
 
-    counts = scipy.sparse.csr_array(counts)
+    counts = _rows(counts, "counts")
+    if not (counts.data >= 0).all():
+        raise ValueError("counts has negative or missing entries: a term is counted from 0 on.")
     transformer = TfidfTransformer(norm=norm, sublinear_tf=sublinear)
     if idf is None:
         weighted = transformer.fit_transform(counts.T)

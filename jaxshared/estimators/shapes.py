@@ -8,6 +8,7 @@ import numpy as np
 import scipy.sparse
 
 from jaxshared.data.sharing import as_sharing
+from jaxshared.data.structure import check_structure
 
 __all__ = [
     "dense",
@@ -83,7 +84,10 @@ def scaled(matrix, root):
 
 def dense(matrix):
     """Any matrix as a NumPy array."""
-    return matrix.toarray() if scipy.sparse.issparse(matrix) else np.asarray(matrix)
+    if not scipy.sparse.issparse(matrix):
+        return np.asarray(matrix)
+    check_structure(matrix, "X")
+    return matrix.toarray()
 
 
 def places_of(view, names):

@@ -251,10 +251,13 @@ def match_tags(items: Any, queries: Any, *, top: int = 10) -> Hits:
     >>> match_tags(np.array([[1, 1, 0], [0, 1, 1]]), np.array([[1], [0]]), top=3).items.tolist()
     [[0, 1, 2]]
     """
-    items, queries = (
-        scipy.sparse.csc_array(host(each)).astype(bool).astype(np.float32)
-        for each in (items, queries)
-    )
+    items, queries = (scipy.sparse.csc_array(host(each)) for each in (items, queries))
+    for name, each in (("items", items), ("queries", queries)):
+        if not np.isfinite(each.data).all():
+            raise ValueError(
+                f"{name} has entries that are not finite: a term is there, or it is 0."
+            )
+    items, queries = (each.astype(bool).astype(np.float32) for each in (items, queries))
     if items.shape[0] != queries.shape[0]:
         raise ValueError(
             f"items has {items.shape[0]} features but queries {queries.shape[0]}: both need the "

@@ -105,6 +105,11 @@ DOORS = {
     "ranked relevance": lambda m: js.metrics.ranked_relevance(np.zeros((6, 1), int), m),
     "estimator": lambda m: js.estimators.NMF(2).fit(m),
     "graph": js.graph.as_graph,
+    "views": lambda m: js.estimators.MultiViewNMF(2).fit([m, np.ones((m.shape[0], 3))]),
+    "tf-idf": js.text.tfidf,
+    "rare terms": lambda m: js.text.drop_rare((m,), np.arange(m.shape[0]), min_items=2),
+    "terms put together": lambda m: js.text.align([m], [np.arange(m.shape[0])]),
+    "tags": lambda m: js.retrieval.match_tags(m, np.ones((m.shape[0], 1))),
     "another order": lambda m: js.align((Table(m, tuple("abcdef")), Table(m, tuple("fedcba")))),
 }
 
@@ -122,6 +127,9 @@ def test_matrices_of_jax_are_looked_at_too():
     negative = sparse.BCOO((ones, jnp.array([[0, 0], [1, -3]])), shape=shape)
     with pytest.raises(ValueError, match=r"source is damaged: an entry is at \(1, -3\)"):
         js.as_source(negative)
+    beyond = sparse.BCOO((ones, jnp.array([[0, 0], [9, 1]])), shape=shape)
+    with pytest.raises(ValueError, match=r"source is damaged: an entry is at \(9, 1\)"):
+        js.as_source(beyond)
     falling = sparse.BCSR((ones, jnp.array([0, 1]), jnp.array([0, 2, 1, 2])), shape=shape)
     with pytest.raises(ValueError, match="source is damaged: indptr falls from 2 to 1 at 2"):
         js.as_source(falling)

@@ -134,3 +134,8 @@ def test_reading_leaves_the_limit_of_the_csv_module_alone(tmp_path):
     before = csv.field_size_limit()
     read(tmp_path, "1,2\n3,4\n")
     assert csv.field_size_limit() == before
+
+
+def test_a_missing_first_number_is_not_an_empty_corner(tmp_path):
+    table = read(tmp_path, "NA,1,2\n3,4,5\n6,7,8\n")
+    assert table.values.shape == (3, 3) and table.samples is None and np.isnan(table.values[0, 0])

@@ -5,6 +5,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.feature_extraction.text import TfidfVectorizer
 
+import jaxshared as js
 from jaxshared.data import text
 
 DOCUMENTS = ["red car red bus", "blue bus", "red red red tram", "tram car bus"]
@@ -117,3 +118,11 @@ def test_a_query_without_a_known_term_is_zero_and_said_to_be_unknown():
     assert queries.vectors[:, [0]].nnz == 0
     with pytest.raises(ValueError, match="empty"):
         text.query_vectors([], ["bus"])
+
+
+def test_counts_below_zero_or_missing_are_refused():
+    for wrong in (-1.0, np.nan):
+        with pytest.raises(ValueError, match="counts has negative or missing entries"):
+            js.text.tfidf(np.array([[1.0, wrong]]))
+    with pytest.raises(ValueError, match="queries has entries that are not finite"):
+        js.retrieval.match_tags(np.ones((2, 3)), np.full((2, 1), np.nan))
