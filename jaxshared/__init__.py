@@ -3,9 +3,10 @@
 Names in the order in which data flows through them; start with :func:`fit`.
 """
 
+from typing import TYPE_CHECKING as _CHECKING
+
 from jaxshared.version import __version__
 from jaxshared.base import Constraint, Model, Move, Params, Quadratic, Result, Status
-from jaxshared.data import datasets, graph, synthetic, text
 from jaxshared.data.names import Names, Table
 from jaxshared.data.order import align
 from jaxshared.data.sources import as_source, as_sources
@@ -47,14 +48,18 @@ from jaxshared.project import project
 from jaxshared.verify import verify
 from jaxshared.store import load, save
 from jaxshared import exported
-from jaxshared import boolean
-from jaxshared.boolean import JSBMF
-from jaxshared.uses import baselines, clustering, retrieval, selection, sharing, views
-from jaxshared.uses.bootstrap import Bootstrap, bootstrap
-from jaxshared.uses.choice import Selection
-from jaxshared.uses.consensus import Consensus, consensus
-from jaxshared.uses.select import select
-from jaxshared.uses.stability import Stability, stability
-from jaxshared.uses.factors import Factors, factors, lost_components
-from jaxshared import metrics
-from jaxshared.app import plots, report
+
+if _CHECKING:  # the rooms that a fit does not enter: loaded when one of their names is asked for
+    from jaxshared import boolean, metrics
+    from jaxshared.app import plots, report
+    from jaxshared.boolean import JSBMF
+    from jaxshared.data import datasets, graph, synthetic, text
+    from jaxshared.uses import baselines, clustering, retrieval, selection, sharing, views
+    from jaxshared.uses.bootstrap import Bootstrap, bootstrap
+    from jaxshared.uses.choice import Selection
+    from jaxshared.uses.consensus import Consensus, consensus
+    from jaxshared.uses.factors import Factors, factors, lost_components
+    from jaxshared.uses.select import select
+    from jaxshared.uses.stability import Stability, stability
+else:
+    from jaxshared.later import __dir__, __getattr__

@@ -22,6 +22,8 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.extend.core import Primitive
+from jax.interpreters import ad, batching, mlir
 
 from jaxshared.base import Constraint, Move
 from jaxshared.solvers.accelerated import Accelerated
@@ -70,7 +72,24 @@ def differentiable(run, adjoint, model, solver, params, sources, hyper, tol):
         return _implicit(run, model, params, sources, hyper, tol)
     if isinstance(solver, Accelerated) and tol is not None:
         return _refusing(run, params, sources, hyper, tol)
-    return run(params, sources, hyper, tol)
+    result = run(params, sources, hyper, tol)
+    return result if tol is None else jax.tree.map(_forward_p.bind, result)
+
+
+def _walk_back(cotangent, _):
+    raise TypeError(
+        "reverse mode through adjoint='unrolled' until convergence: how many steps to walk is not known. "
+        "Pass tol=None, or use adjoint='implicit'."
+    )
+
+
+# What comes out is what went in, and the way back is refused in our words.
+_forward_p = Primitive("forward_only")
+_forward_p.def_impl(lambda leaf: leaf)
+_forward_p.def_abstract_eval(lambda leaf: leaf)
+ad.deflinear2(_forward_p, _walk_back)
+batching.defvectorized(_forward_p)
+mlir.register_lowering(_forward_p, lambda _, leaf: [leaf])
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0,))

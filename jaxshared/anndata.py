@@ -21,10 +21,13 @@ from typing import Any
 import numpy as np
 import scipy  # its parts are loaded when they are used
 
+from jaxshared.arguments import checked, maybe, text, whole
 from jaxshared.base import Model, Result, Status
+from jaxshared.checks import short
 from jaxshared.data.names import Table
 from jaxshared.data.tables import needed
 from jaxshared.fit import fit as fit_sources
+from jaxshared.given import factors_of, model_of
 from jaxshared.typing import Array
 from jaxshared.uses.factors import Factors, factors
 
@@ -42,6 +45,9 @@ def sources(
     several AnnData as a list or a dictionary. ``layer``: instead of ``.X``. Files that are open for
     reading (``backed="r"``) are read a source at a time.
     """
+    check_annotated(data)
+    maybe(text)(batch_key, "batch_key")
+    maybe(text)(layer, "layer")
     if not _is_annotated(data):
         several = data.mod if _is_muon(data) else data
         items = several.items() if isinstance(several, Mapping) else enumerate(several)
@@ -88,6 +94,8 @@ def fit(
     >>> cells.varm["jaxshared"].shape, cells.obsm["X_jaxshared"].shape, result.names.sources
     ((8, 3), (30, 3), ('high', 'low'))
     """
+    checked(locals())
+    model_of(model)
     found = sources(data, batch_key=batch_key, layer=layer)
     if _is_muon(data) and model.aligned == "features":
         raise ValueError(
@@ -131,6 +139,8 @@ def write(
     a MuData, whose ``.uns`` has the numbers of the components. Repeated names of cells or genes are fine in
     the order of the fit, and refused where they would have to be looked up.
     """
+    check_annotated(data)
+    factors_of(model, result, "result")
     found = factors(model, result, norm="l1")
     if _is_annotated(data):
         numbers = range(len(found.source_names))
@@ -156,6 +166,8 @@ def top_genes(data: Any, *, key_added: str = KEY, n_genes: int = 20) -> Any:
 
     Of a MuData, those of every modality, which a first column names.
     """
+    checked(locals(), n_genes=whole(), key_added=text)
+    check_annotated(data)
     pandas = needed("pandas", "DataFrames", "files")
     if _is_muon(data):
         one = functools.partial(top_genes, key_added=key_added, n_genes=n_genes)
@@ -171,6 +183,18 @@ def top_genes(data: Any, *, key_added: str = KEY, n_genes: int = 20) -> Any:
         best = np.argsort(-column, kind="stable")[:n_genes]
         rows += [(label, str(data.var_names[j]), float(column[j])) for j in best if column[j] > 0]
     return pandas.DataFrame(rows, columns=["group", "names", "scores"])
+
+
+def check_annotated(data):
+    """A TypeError unless this is an AnnData, a MuData, or several AnnData."""
+    several = _is_annotated(data) or _is_muon(data)
+    if not several and isinstance(data, Mapping | list | tuple) and len(data):
+        members = data.values() if isinstance(data, Mapping) else data
+        several = all(map(_is_annotated, members))
+    if not several:
+        raise TypeError(
+            f"data is {short(data)}: pass an AnnData, a MuData, or a list or dictionary of AnnData."
+        )
 
 
 def _is_muon(data):

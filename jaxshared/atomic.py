@@ -37,6 +37,8 @@ def whole_file(path: str | os.PathLike, *, text: bool = False) -> Iterator[IO]:
     >>> path.read_text()
     'wheel'
     """
+    if not isinstance(path, str | os.PathLike):
+        raise TypeError(f"path is {path!r}: pass the name of a file to write.")
     place = os.path.realpath(path)
     mode = _permissions(place, path)
     folder, name = os.path.split(place)

@@ -49,7 +49,7 @@ class Status(enum.IntEnum):
     """Why a fit stopped. A NONFINITE fit keeps its last finite factors.
 
     STALLED: the objective no longer changes, but this is not a stationary point (the violation is above
-    0.25), or factors of zero would be better.
+    0.25, or 0.05 where only a gradient is known: there may be kinks), or factors of zero would be better.
     """
 
     CONVERGED = 0
@@ -180,6 +180,9 @@ class Model:
         """Coefs of new samples, for models that say ``searches``; others have a convex problem for it."""
         raise NotImplementedError(f"{type(self).__name__} has no projection of its own.")
 
+    def check_factors(self, params: AnyParams) -> None:
+        """A ValueError for factors that are not the model's, of models that say ``searches``."""
+
     def check_sources(self, sources: Sources) -> None:
         """A ValueError where the objective makes no sense for these sources; called at the boundary."""
 
@@ -243,10 +246,7 @@ class Model:
         raise NotImplementedError(f"{type(self).__name__} does not define closed_form.")
 
     def quick_objective(self, params: AnyParams, sources: Sources, hyper: AnyHyper) -> Array:
-        """The objective up to a constant, made from the products of the last coef move.
-
-        It only tells which of two points is better, and may have the rounding of Gram matrices.
-        """
+        """The objective up to a constant, from products already made: tells which of two points is better."""
         return self.objective(params, sources, hyper)
 
     def settled(self, ahead: AnyParams, fresh: AnyParams) -> AnyParams:

@@ -7,14 +7,22 @@ import jax.numpy as jnp
 import numpy as np
 
 __all__ = [
+    "MOST",
+    "check_unused",
     "concrete",
     "factor",
+    "flag",
     "hyper_of",
     "instance_of",
+    "number",
+    "one_of",
     "per_source",
     "place",
     "random_key",
     "real_factors",
+    "several",
+    "share",
+    "short",
     "solver_of",
     "starting_factor",
     "strength",
@@ -50,7 +58,7 @@ def whole_number(value, name, least=1, most=None):
     if not inside or isinstance(value, bool | np.bool_):
         until = "up" if most is None else f"to {most}"
         until = f"from {least} {until}"
-        raise ValueError(f"{name} is {_short(value)}: it must be a whole number {until}.")
+        raise ValueError(f"{name} is {short(value)}: it must be a whole number {until}.")
     return number
 
 
@@ -66,7 +74,7 @@ def place(value, name, count, what):
         return whole_number(value, name, 0, count - 1)
     except ValueError:
         raise ValueError(
-            f"{name} is {_short(value)} but there are {count} {what}: it must be a whole number from 0 "
+            f"{name} is {short(value)} but there are {count} {what}: it must be a whole number from 0 "
             f"to {count - 1}."
         ) from None
 
@@ -83,7 +91,7 @@ def tolerance(value, name="tol"):
         return value
     number = _number(value)
     if number is None or not number >= 0:
-        raise ValueError(f"{name} is {_short(value)}: it must be None, or a number from 0 up.")
+        raise ValueError(f"{name} is {short(value)}: it must be None, or a number from 0 up.")
     return value
 
 
@@ -101,7 +109,7 @@ def solver_of(value, default):
         raise TypeError(f"solver is the class {value.__name__}: pass {value.__name__}().")
     if not all(callable(getattr(value, method, None)) for method in ("init", "step")):
         raise TypeError(
-            f"solver is {_short(value)}: pass a solver such as js.HALS(), or None for the default."
+            f"solver is {short(value)}: pass a solver such as js.HALS(), or None for the default."
         )
     return value
 
@@ -115,7 +123,7 @@ def instance_of(value, name, kind, example):
     TypeError: model is 5: pass one, for example js.NMF(4).
     """
     if not isinstance(value, kind):
-        raise TypeError(f"{name} is {_short(value)}: pass one, for example {example}.")
+        raise TypeError(f"{name} is {short(value)}: pass one, for example {example}.")
     return value
 
 
@@ -131,7 +139,7 @@ def hyper_of(value, names):
     if value is None or isinstance(value, dict) or named:
         return value
     raise TypeError(
-        f"hyper is {_short(value)}: pass a dictionary with some of {', '.join(names)}, or what "
+        f"hyper is {short(value)}: pass a dictionary with some of {', '.join(names)}, or what "
         f"model.hyper returned."
     )
 
@@ -167,7 +175,7 @@ def random_key(key):
         (jnp.issubdtype(key.dtype, jax.dtypes.prng_key) and key.shape == ())
         or (key.dtype == jnp.uint32 and key.shape == (2,))
     ):
-        raise TypeError(f"key is {_short(key)}: pass a random key, for example jax.random.key(0).")
+        raise TypeError(f"key is {short(key)}: pass a random key, for example jax.random.key(0).")
     return key
 
 
@@ -187,7 +195,7 @@ def factor(value, name):
         array = np.asarray(None)
     if array.ndim != 2 or array.dtype.kind not in "biuf":
         raise ValueError(
-            f"{name} is {_short(value)}: a factor is a matrix of real numbers, (rows, rank)."
+            f"{name} is {short(value)}: a factor is a matrix of real numbers, (rows, rank)."
         )
     bad = ~np.isfinite(array)
     if bad.any():
@@ -272,11 +280,11 @@ def strength(value, name, *, infinite=False):
     number = _number(value)
     good = number is not None and number >= 0 and (infinite or np.isfinite(number))
     if not good:
-        raise ValueError(f"{name} is {_short(value)}: it must be finite and 0 or more.")
+        raise ValueError(f"{name} is {short(value)}: it must be finite and 0 or more.")
     least, most = _range()
     if number and not (least <= number <= most or np.isinf(number)):
         raise ValueError(
-            f"{name} is {_short(value)}: it must be 0, or from {least:.0e} to {most:.0e} in "
+            f"{name} is {short(value)}: it must be 0, or from {least:.0e} to {most:.0e} in "
             f"{jnp.result_type(float)}."
         )
     return value
@@ -297,7 +305,99 @@ def _number(value):
         return None
 
 
-def _short(value):
+def one_of(value, name, choices):
+    """``value`` where it is one of the words in ``choices``.
+
+    >>> one_of("a", "norm", ("l1", "l2"))
+    Traceback (most recent call last):
+    ...
+    ValueError: norm is 'a': choose 'l1' or 'l2'.
+    """
+    if not isinstance(value, str) or value not in choices:
+        words = [repr(each) for each in choices]
+        several = f"{', '.join(words[:-1])} or {words[-1]}" if len(words) > 1 else words[0]
+        raise ValueError(f"{name} is {short(value)}: choose {several}.")
+    return value
+
+
+def share(value, name, *, zero=False, one=True):
+    """A number from 0 to 1; without 0 unless ``zero`` is one, without 1 unless ``one`` is.
+
+    >>> share(-0.5, "level")
+    Traceback (most recent call last):
+    ...
+    ValueError: level is -0.5: it must be a number above 0, up to 1.
+    """
+    return number(value, name, 0, 1, open_below=not zero, open_above=not one)
+
+
+def number(value, name, least=None, most=None, *, open_below=False, open_above=False):
+    """One finite real number within limits; a traced one is taken as it is.
+
+    >>> number("a", "width", 0, open_below=True)
+    Traceback (most recent call last):
+    ...
+    ValueError: width is 'a': it must be a number above 0.
+    """
+    if isinstance(value, jax.core.Tracer):
+        return value
+    found = None if isinstance(value, bool) else _number(value)
+    good = found is not None and np.isfinite(found)
+    good = good and (least is None or found > least or (found == least and not open_below))
+    good = good and (most is None or found < most or (found == most and not open_above))
+    if not good:
+        low = "" if least is None else f" {'above' if open_below else 'from'} {least}"
+        high = f" up to {most}" if not open_above else f" below {most}"
+        high = "" if most is None else ("," if open_below and low else "") + high
+        low = f"{low} up" if low and not high and not open_below else low
+        raise ValueError(
+            f"{name} is {short(value)}: it must be a{'' if low or high else ' finite'} number{low}{high}."
+        )
+    return value
+
+
+def flag(value, name):
+    """True or False, and nothing that only counts as one of them.
+
+    >>> flag("no", "strict")
+    Traceback (most recent call last):
+    ...
+    TypeError: strict is 'no': pass True or False.
+    """
+    if not isinstance(value, bool | np.bool_):
+        raise TypeError(f"{name} is {short(value)}: pass True or False.")
+    return bool(value)
+
+
+def several(value, name, what):
+    """``value`` as a list: a sequence that is neither text nor empty.
+
+    >>> several(3, "ranks", "whole numbers")
+    Traceback (most recent call last):
+    ...
+    TypeError: ranks is 3: pass a list of whole numbers, at least one.
+    """
+    nothing = value is None or isinstance(value, str | bytes | dict) or hasattr(value, "tocsr")
+    found = [] if nothing else value
+    try:
+        found = list(found)
+    except TypeError:
+        found = []
+    if not found:
+        kind = ValueError if isinstance(value, list | tuple) else TypeError
+        raise kind(f"{name} is {short(value)}: pass a list of {what}, at least one.")
+    return found
+
+
+def short(value):
     """How a value is shown: not a page of it."""
     text = repr(value)
     return text if len(text) <= 60 else f"a {type(value).__name__} ({text[:40]}...)"
+
+
+def check_unused(who, **options):
+    """A ValueError for options that have no use there."""
+    for name, value in options.items():
+        default = value is None or value is False or (isinstance(value, str) and value == "random")
+        if not default:
+            raise ValueError(f"{who} has no use for {name}: leave it out.")

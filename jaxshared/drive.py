@@ -21,6 +21,7 @@ from jaxshared.checkpoint import Checkpoint
 from jaxshared.parts import placed
 from jaxshared.processes import agreed, several, together
 from jaxshared.programs import make_room
+from jaxshared.race import losers, next_race, power_of_two, turn_size
 from jaxshared.solve import CHECK_EVERY, advance, finish
 
 __all__ = ["Batch", "Course", "Drive"]
@@ -142,12 +143,26 @@ class Drive:
         until = min(done + self._chunk, self.max_steps)
         if self.race:
             until = min(until, next_race(done))
-        hyper = _of_lanes(batch, now.at)
         mesh = self.lanes_mesh if self._spread(now) else None
-        options = (self.tol, self.solver, CHECK_EVERY, until, now.fewer, batch.stacked, mesh)
-        loops = advance(batch.model, now.loops, self.sources, hyper, *options)
+
+        def run(loops, hyper, fewer):
+            options = (self.tol, self.solver, CHECK_EVERY, until, fewer, batch.stacked, mesh)
+            return advance(batch.model, loops, self.sources, hyper, *options)
+
+        turn = self._turn(batch, now)
+        if turn == len(now.at):
+            loops = run(now.loops, _of_lanes(batch, now.at), now.fewer)
+        else:
+            parts = np.arange(len(now.at)).reshape(-1, turn)
+            ran = [run(_take(now.loops, p), _of_lanes(batch, now.at[p]), 0) for p in parts]
+            loops = jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *ran)
         jax.block_until_ready(loops.num_steps)
         return now._replace(loops=loops)
+
+    def _turn(self, batch, now):
+        """How many lanes a program has: all, or of those a race has left as many as will be at its end."""
+        left = self.race and len(now.at) < len(batch.groups)
+        return min(len(now.at), turn_size(batch.groups)) if left else len(now.at)
 
     def _spread(self, now):
         """Whether the lanes of a batch are split over devices: a mesh says so, and they divide."""
@@ -178,11 +193,16 @@ class Drive:
         # no process has the whole of a lane, or lanes stay on their devices
         if not 0 < len(places) <= now.fewer or several() or self._spread(now):
             return now
-        target, done = 1 << (len(places) - 1).bit_length(), self._steps(now)
+        target, done = power_of_two(len(places)), self._steps(now)
+        turn, known = turn_size(batch.groups), False
+        # Whoever a race has left runs turn by turn, in the program of its end.
+        if self.race and size > turn:
+            target, known = -(-len(places) // turn) * turn, size < len(batch.groups)
         # Nobody knows how long the rest will run: as long as most fits, or as long as so far.
         more = min(max(done, LIKELY_STEPS - done), self.max_steps - done)
         spared = (size - target) * more
-        if target > size // 2 or spared * lane_work(batch.model, self.sources) < PROGRAM:
+        worth = known or spared * lane_work(batch.model, self.sources) >= PROGRAM
+        if target > size // 2 or not worth:
             return now._replace(fewer=len(places) - 1)
         self._fresh = True
         whole, real = _gathered(now), len(places)
@@ -265,39 +285,6 @@ class Drive:
 
 def _on_mesh(array):
     return isinstance(getattr(array, "sharding", None), jax.sharding.NamedSharding)
-
-
-def next_race(done):
-    """The next step at which restarts are compared: 10, 20, 40, 80 ...
-
-    >>> [next_race(step) for step in (0, 20, 39, 40)]
-    [10, 40, 40, 80]
-    """
-    step = CHECK_EVERY
-    while step <= done:
-        step *= 2
-    return step
-
-
-def losers(objective, groups, done):
-    """A quarter of the restarts of a setting go on from step 10, a quarter of these from 20, and so on.
-
-    A guess, not a bound: a lane that is stopped might still have won, by little where it was measured
-    (``python -m benchmarks.sweeps races``). Not tuned to anything: the counts follow from the number of
-    restarts alone.
-
-    >>> losers(np.array([3.0, 1, 2, 4, 9, 8]), np.array([0, 0, 0, 0, 1, 1]), 10).tolist()
-    [True, False, True, True, True, False]
-    """
-    turns = 1 + int(np.log2(done // CHECK_EVERY))
-    out = np.zeros(len(objective), bool)
-    for group in np.unique(groups):
-        lanes = np.flatnonzero(groups == group)
-        order = lanes[
-            np.argsort(np.where(np.isnan(objective), np.inf, objective)[lanes], kind="stable")
-        ]
-        out[order[-(-len(lanes) // 4**turns) :]] = True
-    return out
 
 
 def lane_work(model, sources):

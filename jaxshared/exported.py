@@ -14,7 +14,7 @@ from jaxshared.data.crossed import Product
 from jaxshared.data.graph import Graph
 from jaxshared.data.partial import Partial
 from jaxshared.data.sparse import Compressed, Sparse
-from jaxshared.data.weighted import Weighted
+from jaxshared.data.weighted import Gapped, Weighted
 from jaxshared.models import colnmf, inmf, jsnmf, multinmf, nmf, rghctc, rjsnmf
 from jaxshared.terms import hyper_type
 
@@ -31,6 +31,7 @@ TREES = {
     "Sparse": Sparse,
     "Graph": Graph,
     "Weighted": Weighted,
+    "Gapped": Gapped,
     "Partial": Partial,
     "Product": Product,
 }

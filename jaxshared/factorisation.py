@@ -39,7 +39,12 @@ class Factorisation(Model):
 
     def __post_init__(self):
         as_loss(self.loss)
-        given = (self.penalties,) if isinstance(self.penalties, Penalty) else tuple(self.penalties)
+        given = (self.penalties,) if isinstance(self.penalties, Penalty) else self.penalties
+        if not isinstance(given, tuple | list):
+            raise TypeError(
+                f"penalties is {given!r}: pass a tuple of penalties, such as js.L1('coefs')."
+            )
+        given = tuple(given)
         object.__setattr__(self, "penalties", given)
         for penalty in given:
             if not isinstance(penalty, Penalty):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import operator
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -13,42 +12,27 @@ import numpy as np
 
 from jaxshared.base import Model, Result, Solver, Status
 from jaxshared.checkpoint import kept_at
-from jaxshared.checks import concrete, instance_of, solver_of, tolerance, whole_number
+from jaxshared.checks import check_unused, concrete, flag, instance_of, whole_number
 from jaxshared.data.names import tell
 from jaxshared.data.split import bare, under_plain_mesh
 from jaxshared.drive import LIKELY_STEPS, PROGRAM, Batch, Course, Drive, lane_work
 from jaxshared.lanes import (
     begin_lanes,
     best_lane,
-    check_params,
     chosen_init,
     freeze,
     lanes_in_budget,
-    pick_lane,
     restart_keys,
     starts,
     with_restarts,
 )
-from jaxshared.lost import lost_components, one_sided
-from jaxshared.problem import Problem, check_key, named_hyper, prepare, searched_sources
-from jaxshared.solvers import Accelerated
-from jaxshared.streamed import fit_stream, is_streamed
+from jaxshared.lost import lost_components, one_sided, warn_of_lost
+from jaxshared.problem import Problem, check_key, checked_solver, prepare, searched_sources
+from jaxshared.streamable import is_streamed
+from jaxshared.streamed import fit_stream
 from jaxshared.typing import AnyHyper, Array, Path, Sources
 
-__all__ = [
-    "check_key",
-    "check_params",
-    "check_unused",
-    "checked_solver",
-    "fit",
-    "freeze",
-    "named_hyper",
-    "pick_lane",
-    "prepare",
-    "restart_keys",
-    "starts",
-    "warn_of_lost",
-]
+__all__ = ["fit", "prepare"]
 
 
 @under_plain_mesh
@@ -101,7 +85,9 @@ def fit(
     """
     check_key(key)
     instance_of(model, "model", Model, "js.NMF(4)")
-    concrete("js.fit", sources, key)
+    concrete("js.fit", sources, key, hyper, init, tol)
+    flag(progress, "progress")
+    flag(race, "race")
     if callback is not None and not callable(callback):
         raise TypeError(f"callback is {callback!r}: pass a function of a Result, or None.")
     restarts = restarts if restarts is None else whole_number(restarts, "restarts")
@@ -155,14 +141,6 @@ def _search(model, sources, rows, **options):
     return model.search(sources, **options)._replace(names=names)
 
 
-def check_unused(who, **options):
-    """A ValueError for options that have no use there."""
-    for name, value in options.items():
-        default = value is None or value is False or (isinstance(value, str) and value == "random")
-        if not default:
-            raise ValueError(f"{who} has no use for {name}: leave it out.")
-
-
 def cheap_restarts(model, sources, init, max_steps):
     """As many as the model is best fitted with, if they take no longer than compiling a program does."""
     if init is not None and not isinstance(init, str):
@@ -188,17 +166,6 @@ def _batch(model, problem, keys, init, course):
     return Batch(model, problem.hyper, None, np.zeros(len(keys), int), start)
 
 
-def warn_of_lost(model, params, start=None):
-    """Warn of components that were there at the start and explain nothing at the end."""
-    lost = lost_components(model, params, start)
-    if lost:
-        warnings.warn(
-            f"{len(lost)} of {sum(model.ranks)} components explain nothing: {', '.join(lost)}. Lower "
-            f"the rank, or try more restarts.",
-            stacklevel=3,
-        )
-
-
 def warn_of_one_sided(model, params, names):
     """Warn of components that are called shared and explain nothing in one of the sources."""
     called = names.sources if names is not None else None
@@ -211,9 +178,3 @@ def warn_of_one_sided(model, params, names):
             f"{len(labels)} of {shared} shared components explain nothing in a source ({where}): they are "
             f"not shared. Lower the shared rank and raise the specific ones, or ask js.sharing.find."
         )
-
-
-def checked_solver(solver, tol):
-    """The solver to use, or an error if it is not one, or if ``tol`` is not a tolerance."""
-    tolerance(tol)
-    return solver_of(solver, Accelerated())

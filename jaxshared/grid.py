@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Sized
 from typing import Any
 
 import numpy as np
 
 from jaxshared.base import Result, Status
+from jaxshared.checks import several, short
 
 __all__ = ["Grid", "apart", "grid_settings"]
+
+# More are not compared by anybody, and more is likely a mistake.
+MOST_LANES = 100_000
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,15 +77,26 @@ def grid_settings(axes, points):
     [{'rank': 1}, {'rank': 2}]
     """
     if points is not None:
+        for i, point in enumerate(several(points, "points", "settings, as dictionaries")):
+            if not isinstance(point, dict):
+                raise TypeError(
+                    f"points[{i}] is {short(point)}: pass a dictionary, for example {{'rank': 3}}."
+                )
         if axes:
             raise ValueError("pass either axes or points, not both.")
         points = [dict(point) for point in points]
-        if not points or any(set(point) != set(points[0]) for point in points):
-            raise ValueError("points must be a non-empty list of settings with the same names.")
+        if any(set(point) != set(points[0]) for point in points):
+            raise ValueError("points must be a list of settings with the same names.")
         return points
     for name, values in axes.items():
         if not isinstance(values, Iterable) or isinstance(values, str):
             raise ValueError(f"axis {name} is {values!r}: pass the values to try, as a list.")
+    sizes = [len(values) if isinstance(values, Sized) else 1 for values in axes.values()]
+    if math.prod(sizes) > MOST_LANES:
+        raise ValueError(
+            f"the axes {', '.join(axes)} make {math.prod(sizes):,} settings: a sweep has {MOST_LANES:,} at "
+            f"most."
+        )
     axes = {name: [_plain(value) for value in values] for name, values in axes.items()}
     for name, values in axes.items():
         if not values:

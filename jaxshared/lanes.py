@@ -104,7 +104,7 @@ def chosen_init(model, sources, init):
     Sources that are split over devices, or do not stay in memory, begin at random.
     """
     if init is not None:
-        return init
+        return init.params if isinstance(init, Result) else init
     here = all(isinstance(x, (jax.Array, Sparse, Weighted)) for x in sources)
     return model.best_init if here else "random"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 
 import jax
@@ -9,10 +10,18 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxshared.base import Model
+from jaxshared.given import factors_of
 from jaxshared.initial.factors import column_norms
 from jaxshared.typing import AnyParams
 
-__all__ = ["lost_columns", "lost_components", "one_sided", "set_names", "source_names"]
+__all__ = [
+    "lost_columns",
+    "lost_components",
+    "one_sided",
+    "set_names",
+    "source_names",
+    "warn_of_lost",
+]
 
 # A component below this part of the largest one of a source explains nothing there.
 NOTHING = 1e-3
@@ -35,6 +44,7 @@ def lost_components(
     >>> lost_components(js.NMF(2), gone)
     ('source 0 1',)
     """
+    params = factors_of(model, params)
     parts = model.parts(params)
     if not parts:
         return ()
@@ -142,3 +152,14 @@ def _norms(block):
 
 
 _device_norms = jax.jit(column_norms)
+
+
+def warn_of_lost(model, params, start=None):
+    """Warn of components that were there at the start and explain nothing at the end."""
+    lost = lost_components(model, params, start)
+    if lost:
+        warnings.warn(
+            f"{len(lost)} of {sum(model.ranks)} components explain nothing: {', '.join(lost)}. Lower "
+            f"the rank, or try more restarts.",
+            stacklevel=3,
+        )

@@ -9,13 +9,17 @@ scores of NaN, and every mean leaves them out.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy  # its parts are loaded when they are used
 
+from jaxshared.arguments import among, between, checked, each, numbers, whole
+from jaxshared.arguments import labels as labels_of
 from jaxshared.data.sources import host
+from jaxshared.data.structure import check_matrices, check_matrix
 from jaxshared.typing import ArrayLike, Source, Sources
 
 __all__ = [
@@ -42,6 +46,10 @@ __all__ = [
 RECALL_LEVELS = np.linspace(0.0, 1.0, 11)
 
 
+# What a logarithm may be taken to.
+BASE = between(1, open_below=True)
+
+
 class CategoryScores(NamedTuple):
     """Purity and entropy per category: the values themselves, or ratios of them."""
 
@@ -52,6 +60,7 @@ class CategoryScores(NamedTuple):
 
 def _table(truth, labels):
     """Counts (categories, clusters), after checking that the two sequences fit together."""
+    truth, labels = labels_of(truth, "truth"), labels_of(labels, "labels")
     from sklearn.metrics.cluster import contingency_matrix
 
     truth, labels = np.asarray(truth), np.asarray(labels)
@@ -91,6 +100,7 @@ def nmi(truth: ArrayLike, labels: Any, *, average: str = "geometric") -> float:
     >>> round(nmi([0, 0, 1, 1], [0, 0, 0, 1], average="max"), 4)
     0.3113
     """
+    checked(locals(), average=among("geometric", "arithmetic", "min", "max"))
     from sklearn.metrics import normalized_mutual_info_score
 
     _table(truth, labels)
@@ -156,6 +166,7 @@ def category_ratios(
     >>> [round(float(r), 2) for r in ratios.purity]
     [1.5, 1.0]
     """
+    checked(locals(), shared_labels=labels_of, specific_labels=labels_of)
     shared, specific = (category_scores(truth, each) for each in (shared_labels, specific_labels))
     # an unfound category: nothing of it is pure, and it is as mixed as all the data
     mixed = entropy(truth, np.zeros(len(truth)))
@@ -191,20 +202,45 @@ def ranked_relevance(ranking: ArrayLike, relevant: Any) -> np.ndarray:
     >>> ranked_relevance([[2, 0, 1]], [[True, False, True]]).tolist()
     [[True, True, False]]
     """
-    ranking = np.asarray(ranking)
-    dense = host(relevant).toarray() if scipy.sparse.issparse(relevant) else np.asarray(relevant)
-    if ranking.ndim != 2 or dense.ndim != 2 or len(ranking) != len(dense):
+    ranking, dense = numbers(ranking, "ranking", ndim=2), zeros_and_ones(relevant, "relevant")
+    outside = (ranking < 0) | (ranking >= dense.shape[1]) | (ranking % 1 != 0)
+    if outside.any():
+        at = np.argwhere(outside)[0].tolist()
+        raise ValueError(
+            f"ranking has {ranking[tuple(at)]} at {at}: it holds numbers of items, from 0 to "
+            f"{dense.shape[1] - 1}."
+        )
+    if np.any(np.diff(np.sort(ranking, axis=1), axis=1) == 0):
+        raise ValueError("ranking names an item twice for one query: an item has one place.")
+    if len(ranking) != len(dense):
         raise ValueError(
             f"ranking has shape {ranking.shape} and relevant {dense.shape}: both need one row per query."
         )
     return np.take_along_axis(dense.astype(bool), ranking, axis=1)
 
 
+def zeros_and_ones(value, name):
+    """A matrix of 0 and 1, (queries, ...), as booleans.
+
+    >>> zeros_and_ones([[0, 2]], "relevance")
+    Traceback (most recent call last):
+    ...
+    ValueError: relevance has 2 at [0, 1]: pass 0 and 1, or False and True.
+    """
+    dense = host(value).toarray() if scipy.sparse.issparse(value) else value
+    dense = numbers(dense, name, ndim=2)
+    bad = np.argwhere((dense != 0) & (dense != 1))
+    if len(bad):
+        at = bad[0].tolist()
+        raise ValueError(f"{name} has {dense[tuple(at)]} at {at}: pass 0 and 1, or False and True.")
+    return dense.astype(bool)
+
+
 def _relevance(relevance, num_relevant):
-    relevance = np.asarray(relevance, dtype=bool)
-    if relevance.ndim != 2:
-        raise ValueError(f"relevance has shape {relevance.shape}: it needs (queries, depth).")
+    relevance = zeros_and_ones(relevance, "relevance")
     found = relevance.sum(axis=1)
+    if num_relevant is not None:
+        numbers(num_relevant, "num_relevant", ndim=1, least=0)
     num_relevant = found if num_relevant is None else np.asarray(num_relevant)
     if num_relevant.shape != found.shape or np.any(num_relevant < found):
         raise ValueError(
@@ -237,6 +273,7 @@ def precision_recall(
     >>> precision_recall([[True, False, True, False]]).round(2).tolist()
     [1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 0.67, 0.67, 0.67, 0.67, 0.67]
     """
+    checked(locals(), levels=functools.partial(numbers, ndim=1, least=0, most=1))
     relevance, num_relevant = _relevance(relevance, num_relevant)
     hits = relevance.cumsum(axis=1)
     precision = hits / np.arange(1, relevance.shape[1] + 1)
@@ -260,6 +297,7 @@ def precision_at_recall(
     >>> precision_at_recall([[False, True]])
     0.5
     """
+    checked(locals())
     found = precision_recall(relevance, num_relevant, levels=[recall], per_query=per_query)[..., 0]
     return found if per_query else float(found)
 
@@ -279,6 +317,7 @@ def precision_at(
     >>> precision_at([[True, False, True, False]], scopes=(1, 2, 4)).tolist()
     [1.0, 0.5, 0.5]
     """
+    checked(locals(), scopes=each(whole(), "whole numbers"))
     given = num_relevant is not None
     relevance, num_relevant = _relevance(relevance, num_relevant)
     scopes = np.asarray(scopes)
@@ -310,7 +349,15 @@ def mean_average_precision(relevance: np.ndarray, num_relevant: Any = None) -> f
     return float(_mean(average_precision(relevance, num_relevant)))
 
 
-def _distribution(source):
+def _distribution(source, name):
+    try:
+        dimensions = np.ndim(source)
+    except ValueError:  # ragged
+        dimensions = None
+    if dimensions == 1:
+        source = numbers(source, name, least=0)
+    else:
+        check_matrix(source, name)
     source = host(source)
     weights = np.asarray(source.sum(axis=1) if source.ndim == 2 else source, float).ravel()
     if np.any(weights < 0) or not np.isfinite(weights).all() or weights.sum() <= 0:
@@ -328,7 +375,8 @@ def jensen_shannon(first: Source, second: Source, *, base: int = 2) -> float:
     >>> jensen_shannon([1, 1, 0, 0], [0, 0, 1, 1])
     1.0
     """
-    first, second = _distribution(first), _distribution(second)
+    checked(locals(), base=BASE)
+    first, second = _distribution(first, "first"), _distribution(second, "second")
     if len(first) != len(second):
         raise ValueError(
             f"the sources have {len(first)} and {len(second)} features: align the vocabularies with "
@@ -346,5 +394,7 @@ def divergences(sources: Sources, *, base: int = 2) -> np.ndarray:
     >>> divergences([[1, 0], [1, 0], [0, 2]]).tolist()
     [[0.0, 0.0, 1.0], [0.0, 0.0, 1.0], [1.0, 1.0, 0.0]]
     """
-    weights = [_distribution(source) for source in sources]
+    checked(locals(), base=BASE)
+    sources = sources if isinstance(sources, tuple | list) else check_matrices(sources)
+    weights = [_distribution(source, f"sources[{i}]") for i, source in enumerate(sources)]
     return np.array([[jensen_shannon(p, q, base=base) for q in weights] for p in weights])

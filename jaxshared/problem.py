@@ -13,12 +13,13 @@ import jax
 import jax.numpy as jnp
 
 from jaxshared.base import Model
-from jaxshared.checks import hyper_of
+from jaxshared.checks import hyper_of, solver_of, tolerance
 from jaxshared.data.names import Names, oriented
 from jaxshared.data.sources import checked_sources
 from jaxshared.data.split import bare
+from jaxshared.solvers import Accelerated
 
-__all__ = ["Problem", "check_key", "named_hyper", "prepare", "searched_sources"]
+__all__ = ["Problem", "check_key", "checked_solver", "named_hyper", "prepare", "searched_sources"]
 
 
 class Problem(NamedTuple):
@@ -112,3 +113,9 @@ def check_key(key):
         jnp.issubdtype(key.dtype, jax.dtypes.prng_key) or key.shape == (2,)
     ):
         raise TypeError(f"key is {key!r}: pass a random key, for example jax.random.key(0).")
+
+
+def checked_solver(solver, tol):
+    """The solver to use, or an error if it is not one, or if ``tol`` is not a tolerance."""
+    tolerance(tol)
+    return solver_of(solver, Accelerated())

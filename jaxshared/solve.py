@@ -15,10 +15,12 @@ import jax.numpy as jnp
 from jax.sharding import PartitionSpec
 
 from jaxshared.adjoint import chosen, differentiable
+from jaxshared.arguments import checked, whole
 from jaxshared.axes import automatic, spec_of
 from jaxshared.base import Model, Result, Solver, Status, check_gradient
-from jaxshared.checks import on_device, real_factors
+from jaxshared.checks import on_device, real_factors, short
 from jaxshared.data.split import bare, on_plain_mesh, under_plain_mesh
+from jaxshared.given import factors_of
 from jaxshared.programs import LOOP, ONCE, program
 from jaxshared.solvers import Accelerated, violation
 from jaxshared.typing import AnyHyper, AnyParams, Sources
@@ -29,6 +31,8 @@ CHECK_EVERY = 10
 # A fit whose factors a small step down the gradient would still move by so much has not converged,
 # even where its objective no longer changes.
 STALLED = 0.25
+# The same for an objective of which nothing but its gradient is known: smooth ones end far below.
+KINK = 0.05
 
 
 class Loop(NamedTuple):
@@ -72,6 +76,10 @@ def solve(
     >>> js.Status(int(result.status)).name, bool(result.objective < 1e-6)
     ('CONVERGED', True)
     """
+    checked(locals(), max_steps=whole(0))
+    params = factors_of(model, params, values=False)  # what they hold travels as a status
+    _check_hyper(model, hyper)
+    _check_sizes(model, params, sources)
     check_gradient(model)
     real_factors(params)
     params, sources, hyper = on_plain_mesh((params, bare(sources), hyper))
@@ -92,6 +100,29 @@ def solve(
         )
 
     return automatic(found, specs, params, sources, hyper, tol)
+
+
+def _check_sizes(model, params, sources):
+    """As many features and samples as the sources have."""
+    if not isinstance(sources, tuple | list) or len(sources) != model.count_sources(params):
+        raise TypeError(
+            f"sources is {short(sources)}: pass a tuple of {model.count_sources(params)} checked sources, as "
+            f"js.as_sources returns them."
+        )
+    for i, (guess, source) in enumerate(
+        zip(jax.eval_shape(model.reconstruct, params), sources, strict=True)
+    ):
+        if guess.shape != source.shape:
+            raise ValueError(
+                f"params is for shape {guess.shape} but sources[{i}] has {source.shape}: start from what "
+                f"model.init(key, sources) returns."
+            )
+
+
+def _check_hyper(model, hyper):
+    """What ``model.hyper`` returned: solve does not make it from a dictionary."""
+    if not isinstance(hyper, tuple) or not getattr(hyper, "_fields", ()):
+        raise TypeError(f"hyper is {short(hyper)}: pass what model.hyper(sources) returns.")
 
 
 @functools.partial(jax.jit, static_argnums=(0, 5, 6, 7, 8))
@@ -204,7 +235,9 @@ def _finish(model, loop, sources, hyper, check_every=CHECK_EVERY):
     # The factors of zero, or the start where that was better, are known from the beginning.
     known = loop.rounding / (8 * jnp.finfo(loop.objective.dtype).eps)
     worse = loop.objective > 1.01 * known
-    stuck = (loop.status == Status.CONVERGED) & (~(left <= STALLED) | worse)
+    # A search that is not known to descend may rest at a kink, where no step down the gradient is taken.
+    most = STALLED if any(model.descends(loop.kept, sources)) else KINK
+    stuck = (loop.status == Status.CONVERGED) & (~(left <= most) | worse)
     return Result(
         params=model.finish(loop.kept, hyper),
         objective=loop.objective,

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import importlib
 import json
+import os
 import sys
 import warnings
 from typing import Any
@@ -13,8 +16,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxshared.base import Model, Result, Status
+from jaxshared.checks import short
 from jaxshared.data.names import Names
 from jaxshared.data.structure import check_archive
+from jaxshared.given import factors_of
 from jaxshared.losses import Loss
 from jaxshared.parts import read_parts, write_parts
 from jaxshared.penalties import Penalty
@@ -43,6 +48,11 @@ def save(path: Path, result: Any, model: Model) -> None:
     >>> load(path)[1]
     NMF(rank=1)
     """
+    factors_of(model, result, "result")
+    if not isinstance(path, str | os.PathLike) or not os.fspath(path):
+        raise TypeError(
+            f"path is {short(path)}: pass the name of a file to write, as 'result.npz'."
+        )
     arrays: dict[str, Any] = {}
     header = {
         "format": FORMAT,
@@ -63,6 +73,8 @@ def load(path: Path) -> tuple[Result, Any]:
     """
     try:
         # Opened here, because np.load leaves a file that it cannot read open.
+        if os.path.exists(path) and not os.path.isfile(path):
+            raise ValueError("it is no file")
         with open(path, "rb") as raw:
             check_archive(path)
             with np.load(raw, allow_pickle=False) as file:
@@ -77,6 +89,7 @@ def load(path: Path) -> tuple[Result, Any]:
         result = _decode(header["result"], arrays)
         if not isinstance(result, tuple):
             raise ValueError("it holds no result")
+        factors_of(model, result)
         found: Any = result
     except _Unknown as error:
         raise ValueError(f"{path} needs {error}: import its module before loading.") from None
@@ -128,8 +141,11 @@ def _built(value, base):
 
 
 def _find(name, base):
-    """A class by name, among modules that are already imported: a file never imports code."""
+    """A class by name, of ours or of a module that is imported: a file imports no code but ours."""
     module, _, path = name.partition(":")
+    if module.startswith("jaxshared."):  # half of the package is loaded when it is used
+        with contextlib.suppress(ImportError):
+            importlib.import_module(module)
     found = sys.modules.get(module)
     for part in path.split("."):
         found = getattr(found, part, None)

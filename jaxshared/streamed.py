@@ -20,30 +20,23 @@ import numpy as np
 
 from jaxshared.base import Result, Status, block_of
 from jaxshared.checkpoint import digest, kept_at
-from jaxshared.data.look import look, ready
+from jaxshared.data.blocks import along_features, block_bytes, on_device, ready
+from jaxshared.data.look import look
 from jaxshared.data.order import named_sources
-from jaxshared.data.split import Placed, Split
-from jaxshared.data.stream import Stream, ahead
+from jaxshared.data.stream import ahead
 from jaxshared.data.summary import Summary
-from jaxshared.factorisation import Factorisation
-from jaxshared.passes import added, move_bases, move_rows, root_of
-from jaxshared.penalties import L2, Coherence, Departure
+from jaxshared.endings import basis_residual, coef_residual, end_of, status_of
+from jaxshared.passes import added, drawn, drawn_rows, move_bases, move_rows, root_of
 from jaxshared.problem import checked_hyper
 from jaxshared.shelf import Shelf, check_unused
-from jaxshared.solve import CHECK_EVERY
-from jaxshared.solvers import HALS, Multiplicative
+from jaxshared.solvers import HALS
+from jaxshared.streamable import check_streamable
 from jaxshared.terms import put_block
 
-__all__ = ["fit_stream", "is_streamed"]
+__all__ = ["fit_stream"]
 
 # A block of the mini-batch mode is moved so often before the bases are.
 INNER = 5
-
-
-def is_streamed(sources):
-    """Whether a source, or one of several, is read in blocks."""
-    several = sources if isinstance(sources, (tuple, list)) else (sources,)
-    return any(isinstance(source, Stream) for source in several)
 
 
 class _Sums(NamedTuple):
@@ -60,7 +53,7 @@ def fit_stream(model, sources, *, key, hyper, solver, max_steps, tol, progress, 
     coefs = next((s.coefs for s in sources if getattr(s, "coefs", None)), None)
     forget = next((s.forget for s in sources if getattr(s, "forget", None) is not None), None)
     solver = HALS() if solver is None else solver
-    _check(model, sources, solver, forget)
+    check_streamable(model, sources, solver, forget)
     _, names = named_sources([source.names for source in sources], model.aligned)
     if coefs is not None and not (checkpoint is not None and os.path.exists(checkpoint)):
         check_unused(coefs)  # before a pass over the data
@@ -72,33 +65,6 @@ def fit_stream(model, sources, *, key, hyper, solver, max_steps, tol, progress, 
     found = kept.load() if kept else None
     run.open(found is not None, digest(*problem, checkpoint and os.path.abspath(checkpoint)))
     return run.result(max_steps, tol, progress, kept, found)._replace(names=names)
-
-
-def _check(model, sources, solver, forget):
-    if not all(isinstance(source, Stream) for source in sources):
-        raise TypeError("some sources are streamed and some are not: pass js.stream(...) for all.")
-    if not (isinstance(model, Factorisation) and model.term_loss.least_squares):
-        raise ValueError(f"{model} cannot be streamed: only squared error has sums that suffice.")
-    if not isinstance(solver, (HALS, Multiplicative)):
-        raise ValueError(
-            f"solver is {solver}: streamed fits take js.HALS() or js.Multiplicative()."
-        )
-    if forget is not None and not 0 < forget < 1:
-        raise ValueError(
-            f"forget is {forget!r}: it is what a block leaves of the past, between 0 and 1."
-        )
-    # What is known of the coefs is their Gram matrix: enough for these, and for what bases pay alone.
-    known = (Coherence, Departure, L2)
-    tied = [
-        penalty
-        for penalty in model.all_penalties
-        if not isinstance(penalty, known) and getattr(penalty, "blocks", None) != "bases"
-    ]
-    if tied:
-        raise ValueError(
-            f"{type(model).__name__} cannot be streamed: {type(tied[0]).__name__} needs more of the coefs "
-            f"than their sums."
-        )
 
 
 class _Run:
@@ -114,9 +80,8 @@ class _Run:
         for term in model.terms(len(sources)):
             (ref,) = term.coef.blocks
             self.groups.setdefault(ref, []).append(term.source)
-        draw = lambda: self._drawn(next(iter(self.groups)), jnp.zeros(0, jnp.int32))
-        self.like = jax.eval_shape(draw)
-        self._programs: dict[Any, Any] = {}
+        self.drawing = (model, tuple((f.features, f.samples) for f in facts), self.dtype)
+        self.like = jax.eval_shape(lambda: drawn(*self.drawing, key))
 
     def open(self, again, run):
         """Places for the coefs: those of the run that a checkpoint restores, else new ones."""
@@ -138,26 +103,7 @@ class _Run:
         total = fact.total if total is None else total
         numbers = (jnp.asarray(each, self.dtype) for each in (product, fact.squares, total))
         product, squares, total = numbers
-        return Summary(product, None, squares, total, fact.samples)
-
-    def _drawn(self, ref, numbers):
-        """Starting factors in which the coef ``ref`` has the rows of some samples, others none."""
-        split = Split(jax.sharding.Mesh(jax.devices()[:1], ("samples",)), "samples")
-        fakes = []
-        for i, fact in enumerate(self.facts):
-            own = numbers if i in self.groups[ref] else numbers[:0]
-            nothing = jnp.zeros((), self.dtype)
-            values = Summary(
-                jnp.zeros((fact.features, 0), self.dtype), None, nothing, nothing, len(own)
-            )
-            fakes.append(Placed(values, own, fact.samples, split))
-        return self.model.init(self.key, tuple(fakes))
-
-    def _start(self, ref, numbers):
-        """Starting coefs of some samples."""
-        if ref not in self._programs:
-            self._programs[ref] = jax.jit(lambda n: block_of(self._drawn(ref, n), ref))
-        return self._programs[ref](numbers)
+        return Summary(product, None, squares, total, (fact.features, fact.samples))
 
     def _blocks(self, members):
         """(first sample, how many, sources on the device) of every block, read ahead."""
@@ -175,7 +121,7 @@ class _Run:
         streams = zip(*(self.sources[i].blocks() for i in members), strict=True)
         # one thread reads, another prepares
         for count, arrays in ahead(ahead(streams, lambda blocks: blocks, depth=1), prepared):
-            yield begin, count, jax.device_put(arrays, may_alias=True)  # nobody writes there
+            yield begin, count, [on_device(each) for each in arrays]
             begin += count
         first = self.facts[members[0]].samples
         if begin != first:
@@ -200,7 +146,7 @@ class _Run:
                 sums += np.asarray(own[1], np.float64)
                 for i, product in zip(members, made):
                     products[i] += np.asarray(product, np.float64)
-                bar.update(sum(leaf.nbytes for leaf in jax.tree.leaves(arrays)))
+                bar.update(sum(map(block_bytes, arrays)))
             grams[ref], totals[ref] = gram, sums
         return _Sums(tuple(products), tuple(grams.values()), tuple(totals.values()))
 
@@ -210,12 +156,11 @@ class _Run:
         def move(ref, begin, count, arrays):
             size = self._size(ref)
             numbers = np.where(np.arange(size) < count, begin + np.arange(size), -1)
-            rows = self._start(ref, jnp.asarray(numbers, jnp.int32))
+            rows = drawn_rows(*self.drawing, ref, self.key, jnp.asarray(numbers, jnp.int32))
             return rows, *added(arrays, rows)
 
         sums = self._pass(move, bar)
-        first = next(iter(self.groups))
-        start = jax.jit(lambda: self._drawn(first, jnp.zeros(0, jnp.int32)))()
+        start = drawn(*self.drawing, self.key)
         for ref, total in zip(self.groups, sums.totals):
             start = put_block(start, ref, jnp.asarray(total[None], self.dtype))
         scaled = self.model.rescale(start, self._summaries(sums))
@@ -277,11 +222,9 @@ class _Run:
 
     def _moved_rows(self, ref, begin, count, arrays, bases, passes):
         """The coefs of a block, from where the last pass left them."""
-        rows = self.coefs.read(ref, begin, count, self._size(ref))
-        sources = [None] * len(self.facts)
-        for i, array in zip(self.groups[ref], arrays):
-            sources[i] = array
-        problem = (self._without(bases), rows, count, tuple(sources), self.hyper)
+        size, params = self._size(ref), self._without(bases)
+        rows = self.coefs.read(ref, begin, count, size)
+        problem = (params, rows, count, self._crosses(ref, arrays, params), self.hyper)
         return move_rows(self.model, self.solver, ref, passes, *problem)
 
     def _online(self, bases, sums, bar):
@@ -336,16 +279,65 @@ class _Run:
                 done += 1
                 history.append(value)
                 bar.set_postfix_str(f"objective {value:.6g}", refresh=False)
-                status = _status(history, done, tol)
+                status = status_of(history, done, tol)
                 if kept and (self.folder or kept.due() or done == max_steps):
                     self._save(kept, bases, sums, history, done, status)
         params = self.like._replace(bases=tuple(bases))
         for ref, coef in self.coefs.end().items():
             params = put_block(params, ref, coef)
+        left = self._violation(bases, params)
+        status = end_of(status, left, history, self._zero())
         curve = jnp.asarray(np.array(history), self.dtype)
-        return Result(
-            params, curve[-1], curve, done, status, jnp.asarray(jnp.nan), jnp.arange(done + 1)
-        )
+        left = jnp.asarray(left, self.dtype)
+        return Result(params, curve[-1], curve, done, status, left, jnp.arange(done + 1))
+
+    def _zero(self):
+        """The objective of factors of zero."""
+        weights = self.model.term_weights(self.hyper)
+        return sum(float(w) * f.squares for w, f in zip(weights, self.facts))
+
+    def _violation(self, bases, end):
+        """That of a fit in memory, from one pass more; ``end``: the factors of the last one."""
+        params = self._without(bases)
+        products, grams, residuals = [None] * len(self.facts), [], []
+        for ref, members in self.groups.items():
+            coef = block_of(end, ref)
+            made = {i: np.zeros((self.facts[i].features, coef.shape[1])) for i in members}
+            gram, total = np.zeros((coef.shape[1],) * 2), np.zeros(coef.shape[1])
+            for begin in range(0, len(coef), 2**16):
+                total += np.sum(coef[begin : begin + 2**16], axis=0, dtype=np.float64)
+
+            def blocks(ref=ref, members=members, coef=coef, made=made, gram=gram):
+                for begin, count, arrays in self._blocks(members):
+                    rows = np.zeros((self._size(ref), coef.shape[1]), self.dtype)
+                    rows[:count] = coef[begin : begin + count]
+                    found, own = added(arrays, rows)
+                    gram += np.asarray(own[0], np.float64)
+                    for i, product in zip(members, found):
+                        made[i] += np.asarray(product, np.float64)
+                    yield rows, count, self._crosses(ref, arrays, params)
+
+            once = [np.asarray(self.facts[i].sums[None], self.dtype) for i in members]
+            sums = self._crosses(ref, once, params, size=1)
+            total = jnp.asarray(total, self.dtype)
+            given = (params, total, sums, blocks(), self.hyper)
+            residuals.append(coef_residual(self.model, ref, *given))
+            grams.append(gram)
+            for i in members:
+                products[i] = made[i]
+        sums = _Sums(tuple(products), tuple(grams), ())
+        at, summaries = self._at(bases, sums), self._summaries(sums)
+        residuals.append(basis_residual(self.model, at, summaries, self.hyper))
+        return max(residuals) if np.isfinite(residuals).all() else float("nan")
+
+    def _crosses(self, ref, arrays, params, size=None):
+        """X^T B of each source that the coef ``ref`` is of, None for the others."""
+        terms = {term.source: term for term in self.model.terms(len(self.facts))}
+        size = self._size(ref) if size is None else size
+        crosses = [None] * len(self.facts)
+        for i, array in zip(self.groups[ref], arrays):
+            crosses[i] = along_features(array, terms[i].basis.of(params), size)
+        return tuple(crosses)
 
     def _save(self, kept, bases, sums, history, done, status):
         trees = dict(
@@ -362,13 +354,3 @@ class _Run:
         sums = _Sums(tuple(arrays["products"]), tuple(arrays["grams"]), ())
         history = arrays["history"][0].tolist()
         return bases, sums, history, facts["done"], Status(facts["status"])
-
-
-def _status(history, done, tol):
-    """The rule of a fit in memory: looked at every tenth step."""
-    if not np.isfinite(history[-1]):
-        return Status.NONFINITE
-    if tol is None or done % CHECK_EVERY:
-        return Status.MAX_STEPS
-    settled = abs(history[-1 - CHECK_EVERY] - history[-1]) <= tol * history[-1]
-    return Status.CONVERGED if settled else Status.MAX_STEPS

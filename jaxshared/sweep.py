@@ -19,11 +19,10 @@ import numpy as np
 
 from jaxshared.base import Model, Result, Solver, Status
 from jaxshared.checkpoint import kept_at
-from jaxshared.checks import concrete, instance_of, whole_number
+from jaxshared.checks import check_unused, concrete, flag, instance_of, place, whole_number
 from jaxshared.cover import active, check_fits, covering, rank_groups, widened, widened_params
 from jaxshared.data.split import bare, under_plain_mesh
 from jaxshared.drive import LIKELY_STEPS, Batch, Course, Drive
-from jaxshared.fit import check_unused, checked_solver, warn_of_lost
 from jaxshared.grid import Grid, apart, grid_settings
 from jaxshared.lanes import (
     allotted_lanes,
@@ -34,8 +33,8 @@ from jaxshared.lanes import (
     restart_keys,
     starts,
 )
-from jaxshared.lost import lost_components
-from jaxshared.problem import Problem, check_key, searched_sources
+from jaxshared.lost import lost_components, warn_of_lost
+from jaxshared.problem import Problem, check_key, checked_solver, searched_sources
 from jaxshared.processes import several
 from jaxshared.typing import AnyHyper, Array, Path, Sources
 
@@ -80,6 +79,7 @@ class Sweep(Grid):
 
     def lane(self, number: int) -> Result:
         """The Result of one lane, with the factors of its own, unpadded model."""
+        number = place(number, "number", len(self), "lanes")
         own = jax.tree.map(operator.itemgetter(number), self.results.params)
         present = active(self.padded, self.models[number // self.restarts])
         params = jax.tree.map(
@@ -146,7 +146,9 @@ def sweep(
     (4, 'CONVERGED', (3, 1))
     """
     instance_of(model, "model", Model, "js.NMF(4)")
-    concrete("js.sweep", sources, key)
+    concrete("js.sweep", sources, key, hyper, init, tol)
+    flag(progress, "progress")
+    flag(race, "race")
     if model.searches:
         check_unused(type(model).__name__, solver=solver, race=race, init=init)
         options = dict(key=key, restarts=restarts, points=points, hyper=hyper, max_steps=max_steps)

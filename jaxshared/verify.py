@@ -11,10 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxshared.base import Constraint, Model, Move, block_of, check_gradient, put, references
-from jaxshared.data.sources import as_sources
 from jaxshared.data.split import bare, under_plain_mesh
 from jaxshared.factorisation import Factorisation
-from jaxshared.fit import check_key, prepare
+from jaxshared.problem import Problem, check_key
 from jaxshared.solvers import Multiplicative, violation
 from jaxshared.typing import AnyHyper, Array, Sources
 
@@ -94,13 +93,12 @@ def verify(
     """
     check_key(key)
     check_gradient(model)
-    aligned, count = model.aligned, model.num_sources
-    sources = as_sources(sources, aligned=aligned, num_sources=count, rows=rows)
+    problem = Problem.of(model, sources, rows=rows)
     with jax.enable_x64(True):
-        sources = tuple(source.astype(jnp.float64) for source in sources)
+        sources = tuple(source.astype(jnp.float64) for source in problem.sources)
         if hyper is None or isinstance(hyper, dict):
             hyper = _examples(model, sources) | (hyper or {})
-        sources, hyper = prepare(model, sources, hyper)
+        hyper = problem._replace(sources=sources).changed(hyper).hyper
         params = jax.tree.map(_double, jax.jit(model.init)(key, sources))
         sources = bare(sources)
         checks = _block_checks(model, params, sources, hyper, key)

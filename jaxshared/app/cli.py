@@ -12,6 +12,7 @@ import errno
 import os
 import signal
 import sys
+import threading
 import warnings
 
 import jax
@@ -171,7 +172,9 @@ def _sources(add, number="+"):
     add("--transpose", action="store_true", help="rows of the files are samples")
     add("--header", type=_yes, metavar="yes/no", help="text tables: the first row holds names")
     add("--index", type=_yes, metavar="yes/no", help="text tables: the first column holds names")
-    add("--align", choices=("union", "common"), default="union", help="for rows that carry names")
+    add(
+        "--align", choices=("union", "common"), help="names that not all files have (see the guide)"
+    )
     add("--text", metavar="COLUMN", help="tables of texts: the column with the texts")
     add("--outlet", metavar="COLUMN", help="tables of texts: the column that says whose a text is")
     add("--title", metavar="COLUMN", help="tables of texts: the column with titles to show")
@@ -195,7 +198,7 @@ def _model(add):
     add("--shared", type=_ints, metavar="K", help="components that all sources share")
     add("--specific", type=_ints, metavar="R,R", help="components of each source alone")
     add("--sharing", metavar="SETS", help='any pattern, as in "0+1=5,0=3,1=2"')
-    pair = {"type": _pair, "action": _Collect, "default": {}, "metavar": "NAME=VALUE"}
+    pair = {"type": _pair, "action": "append", "default": [], "metavar": "NAME=VALUE"}
     add("--set", dest="strengths", help="strengths and options of the model", **pair)
 
 
@@ -213,13 +216,6 @@ def _output(add, default):
     add("-o", "--output", default=default, metavar="FOLDER", help=f"(default: {default})")
     add("--force", action="store_true", help="start afresh in a folder that holds a run")
     add("-q", "--quiet", action="store_true", help="no progress")
-
-
-class _Collect(argparse.Action):
-    """NAME=VALUE pairs into one dictionary."""
-
-    def __call__(self, parser, namespace, values, option_string=None):
-        setattr(namespace, self.dest, {**getattr(namespace, self.dest), values[0]: values[1]})
 
 
 def _yes(text):
@@ -244,17 +240,18 @@ def _ints(text):
         raise argparse.ArgumentTypeError(message) from None
 
 
+def _value(text):
+    word = text.isidentifier() and text not in ("nan", "inf", "infinity")
+    return text if word else float(text)
+
+
 def _pair(text):
-    name, equals, value = text.partition("=")
-    if name and value.isidentifier() and value not in ("nan", "inf", "infinity"):
-        return name, value
+    name, _, value = text.partition("=")
     try:
-        numbers = [float(part) for part in value.split(",")]
+        values = tuple(_value(part) for part in value.split(","))
     except ValueError:
-        equals = ""
-    if not equals:
-        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=NUMBER")
-    return name, numbers[0] if len(numbers) == 1 else tuple(numbers)
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=NUMBER") from None
+    return name, values[0] if len(values) == 1 else values
 
 
 def _whole(text, least=0):
@@ -270,8 +267,6 @@ def _count(text):
 
 def _axis(text):
     name, value = _pair(text)
-    if isinstance(value, str):
-        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=NUMBER,NUMBER")
     return name, list(value) if isinstance(value, tuple) else [value]
 
 
@@ -281,12 +276,14 @@ def main(arguments=None):
     Given ``arguments``, it is a plain function; as a command it also keeps compiled programs and
     takes ``kill`` for Ctrl-C, which are the process's business.
     """
-    if arguments is None:
-        arguments = sys.argv[1:]
-        signal.signal(signal.SIGTERM, _stop)
-        keep_programs()
-    command, asked, folder = _asked(arguments)
+    folder = "."
     try:
+        if arguments is None:
+            arguments = sys.argv[1:]
+            signal.signal(signal.SIGTERM, _stop)
+            sys.unraisablehook = _again
+            keep_programs()
+        command, asked, folder = _asked(arguments)
         with warnings.catch_warnings():
             warnings.simplefilter("always", UserWarning)
             warnings.showwarning = lambda message, *_: _complain(message, 0)
@@ -332,6 +329,7 @@ def _asked(arguments):
     given = vars(parser().parse_args(arguments))
     cls = COMMANDS[given["command"]][0]
     given["again"] = tuple(arguments)
+    given["strengths"] = dict(given.get("strengths", ()))
     fields = {field.name for field in dataclasses.fields(cls)}
     chosen = {name: settings.frozen(v) for name, v in given.items() if name in fields}
     return (
@@ -343,6 +341,14 @@ def _asked(arguments):
 
 def _stop(number, frame):
     raise KeyboardInterrupt
+
+
+def _again(lost):
+    """A signal that comes while garbage is collected is lost there: it comes once more."""
+    if issubclass(lost.exc_type, KeyboardInterrupt):
+        threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGTERM)).start()
+    else:
+        sys.__unraisablehook__(lost)
 
 
 def _complain(error, code):

@@ -196,16 +196,10 @@ def retrieve(task: Retrieve) -> int:
     if settings["command"] != "fit":
         raise ValueError(f"{task.run} holds a {settings['command']}: name the folder of a fit.")
     result, model = _result(task.run)
-    kept = os.path.join(task.run, "terms.txt")
-    named = task.vocabulary or (os.path.exists(kept) and kept) or settings.get("vocabulary")
-    if not named:
-        raise ValueError(
-            "a query in words needs the terms of the features: give --vocabulary FILE."
-        )
-    vocabulary = read_lines(named)
     count = len(result.params.coefs)
     if not 0 <= task.source < count:
         raise ValueError(f"--source is {task.source} but the run has sources 0 to {count - 1}.")
+    vocabulary = _terms(task, settings, result.names)
     idf = read_idf(task.run, task.source)
     words = settings.get("stop_words")
     words = read_stop_words(words) if words == "english" or os.path.exists(words or "") else None
@@ -232,6 +226,18 @@ def retrieve(task: Retrieve) -> int:
         for place, score in zip(np.asarray(places), np.asarray(scores)):
             print(f"  {float(score):.3f}  {place if items is None else items[place]}")
     return 0
+
+
+def _terms(task, settings, names):
+    """The terms of the features of the source that is searched."""
+    kept = os.path.join(task.run, "terms.txt")
+    named = task.vocabulary or (os.path.exists(kept) and kept) or settings.get("vocabulary")
+    terms = read_lines(named) if named else names and names.features[task.source]
+    if not terms:
+        raise ValueError(
+            "a query in words needs the terms of the features: give --vocabulary FILE."
+        )
+    return terms
 
 
 def report_run(task: Report) -> int:

@@ -81,7 +81,8 @@ def run(output: str = "demo", *, quick: bool = False, quiet: bool = False, seed:
     )
     answers = clock("Searching", _search, found, pages)
     told = chapters(pages, shares)
-    sections = [_common(told, shares), first, answers, *quality, _timings(clock)]
+    lead, table = _common(told, shares)
+    sections = [lead, first, answers, table, *quality, _timings(clock)]
     facts = _facts(pages, shares, told, checks, clock)
     path = os.path.join(output, "report.html")
     report.write(path, "What two books have in common", sections, lead=LEAD, facts=facts)
@@ -124,6 +125,7 @@ def ordering(pages: Manual, shares: MeanShares) -> float:
 
 
 def _common(told, shares):
+    """What the books have in common as a figure, which comes first, and in numbers."""
     rows = sorted(told, key=lambda row: -row["mean"])
     table = report.Grid(
         ("chapter", "book", "in both books", "pages", "shared", "lower quarter", "upper quarter"),
@@ -149,12 +151,13 @@ def _common(told, shares):
     text = (
         f"The part of each page that is made of shared components, each counted as far as it is sure "
         f"to be shared: the mean of {sure} fit{'s' if sure > 1 else ''} of different rank. The chapters, "
-        f"which no fit has seen, are only used to draw this table. {_surprise(rows)}"
+        f"which no fit has seen, are only used to draw this figure. {_surprise(rows)}"
     )
     alt = "Shared part of the pages of each chapter"
-    return report.Section(
-        "Which subjects do both books have?", text, (report.Figure(figure, alt), table)
+    shown = report.Section(
+        "Which subjects do both books have?", text, (report.Figure(figure, alt),)
     )
+    return shown, report.Section("The chapters in numbers", "", (table,))
 
 
 def _surprise(rows):

@@ -15,10 +15,10 @@ from jaxshared.boolean import JSBMF, SharedBMF
 from jaxshared.data.corpora import count_corpora, is_text_folder, read_corpora
 from jaxshared.data.files import read_lines, read_source, read_stop_words
 from jaxshared.data.names import Names
-from jaxshared.data.order import by_place, counted
+from jaxshared.data.order import named_sources
 from jaxshared.data.sources import as_sources
 from jaxshared.data.sparse import Sparse
-from jaxshared.data.text import align, from_corpora, tfidf
+from jaxshared.data.text import from_corpora, tfidf
 from jaxshared.models.colnmf import ColNMF
 from jaxshared.models.concatnmf import ConcatNMF
 from jaxshared.models.inmf import INMF
@@ -33,7 +33,6 @@ __all__ = [
     "MODELS",
     "Inputs",
     "build_model",
-    "check_same_samples",
     "is_text",
     "read_inputs",
     "set_apart",
@@ -43,14 +42,9 @@ __all__ = [
 
 Task = Fit | Sweep | Verify
 
+WITH_GRADIENT = (NMF, JSNMF, RJSNMF, SharedNMF, INMF, MultiNMF, ColNMF, ConcatNMF, RGHCTC)
 #: Every model by its name on the command line.
-MODELS: dict[str, Any] = {
-    cls.__name__.lower(): cls
-    for cls in (
-        *(NMF, JSNMF, RJSNMF, SharedNMF, INMF, MultiNMF, ColNMF, ConcatNMF, RGHCTC),
-        *(JSBMF, SharedBMF),
-    )
-}
+MODELS: dict[str, Any] = {c.__name__.lower(): c for c in (*WITH_GRADIENT, JSBMF, SharedBMF)}
 
 
 def ranks_asked(cls):
@@ -72,11 +66,13 @@ class Inputs(NamedTuple):
     samples: tuple | None = None
     idf: tuple | None = None
     titles: tuple | None = None
+    features: tuple | None = None  # names of each source's own, where they are views
 
     def all_names(self):
         """The names that go with the result."""
         count = len(self.names)
-        return Names(self.names, (self.vocabulary,) * count, self.samples or (None,) * count)
+        features = self.features or (self.vocabulary,) * count
+        return Names(self.names, features, self.samples or (None,) * count)
 
     def summary(self):
         """One line: names, shapes, density."""
@@ -115,10 +111,15 @@ def set_apart(cls, strengths):
     number = lambda name, value: isinstance(kinds[name], int) and isinstance(value, float)
     fields = {n: int(v) if number(n, v) else v for n, v in strengths.items() if n in plain}
     others = {name: value for name, value in strengths.items() if name not in plain}
-    words = [f"{name}={value}" for name, value in others.items() if isinstance(value, str)]
-    if words and not cls.searches:  # whose weights have names
-        raise ValueError(f"--set {words[0]} is not NAME=NUMBER.")
+    lists = {n: v if isinstance(v, tuple) else (v,) for n, v in others.items()}
+    _refuse_words(cls, "--set", lists)
     return fields, others
+
+
+def _refuse_words(cls, option, given):
+    words = [f"{name}={v}" for name, values in given.items() for v in values if isinstance(v, str)]
+    if words and not cls.searches:  # whose weights have names
+        raise ValueError(f"{option} {words[0]} is not NAME=NUMBER.")
 
 
 def _model_name(task):
@@ -174,8 +175,11 @@ def _sharing(text):
 
 def sweep_points(task: Sweep):
     """The model and the settings of a sweep: the product of all axes, or K at a fixed total."""
-    axes = dict(task.vary)
     name = _model_name(task)
+    _refuse_words(MODELS[name], "--vary", dict(task.vary))
+    axes: dict[str, Any] = {
+        axis: [None if v == "None" else v for v in values] for axis, values in task.vary
+    }
     kind, fields = ranks_asked(MODELS[name]), set_apart(MODELS[name], task.strengths)[0]
     if kind == "rank":
         axes = {"rank": _need(task.rank, f"--model {name} needs --rank, as in 2:10:2"), **axes}
@@ -214,7 +218,11 @@ def read_inputs(task: Task) -> Inputs:
         raise ValueError(f"--names has {len(names)} names for {len(tables)} files: give one each.")
     if len(set(names)) < len(names):
         raise ValueError(f"--names are {', '.join(names)}: give different ones.")
-    matrices, terms = _over_one_vocabulary(tables, task)
+    matrices, known = named_sources(
+        dict(zip(names, tables)), _aligned(task), task.align, called=task.sources
+    )
+    views = None if _aligned(task) == "features" else known.features
+    terms = None if views else known.features[0]
     if task.vocabulary:
         terms = read_lines(task.vocabulary)
         if len(terms) != matrices[0].shape[0]:
@@ -224,10 +232,8 @@ def read_inputs(task: Task) -> Inputs:
                 + _hint(matrices[0].shape[1] == len(terms))
             )
     _check(matrices, task)
-    if _aligned(task) == "samples":
-        check_same_samples(tables, task.sources)
-    samples = tuple(table.samples for table in tables)
-    inputs = Inputs(tuple(matrices), names, terms, _labels(matrices, task), samples)
+    inputs = Inputs(tuple(matrices), names, terms, _labels(matrices, task), known.samples)
+    inputs = inputs._replace(features=None if task.vocabulary else views)
     if not task.tfidf:
         return inputs
     weighted, idf = zip(*(tfidf(matrix) for matrix in inputs.sources))
@@ -244,7 +250,7 @@ def _read_texts(task):
         corpora,
         vectorizer_options={"stop_words": read_stop_words(task.stop_words)},
         min_items=task.min_documents,
-        how=task.align,
+        how=task.align or "union",
         weighting="tfidf" if task.tfidf else "counts",
     )
     names = tuple(task.names or made.names)
@@ -255,35 +261,6 @@ def _read_texts(task):
     idf, terms = made.idf if task.tfidf else None, tuple(made.vocabulary.tolist())
     known = names, terms, _labels(made.sources, task), made.ids, idf, made.titles
     return Inputs(made.sources, *known)
-
-
-def _over_one_vocabulary(tables, task):
-    """Rows that carry names are brought into one order; others are taken as they come."""
-    matrices = [table.values for table in tables]
-    if _aligned(task) != "features":
-        return matrices, None
-    rows = counted(tables, "features")
-    if None in rows:
-        return matrices, by_place(tables, rows, task.sources, "features")[0].features
-    if all(own == rows[0] for own in rows):
-        return matrices, rows[0]
-    sources, terms = align(matrices, rows, how=task.align)
-    dense = not any(scipy.sparse.issparse(matrix) for matrix in matrices)
-    return [x.toarray() if dense else x for x in sources], tuple(terms.tolist())
-
-
-def check_same_samples(tables, paths):
-    """Views of the same samples: where the files name them, they name the same in one order."""
-    samples = zip(paths, counted(tables, "samples"))
-    known = [(path, own) for path, own in samples if own is not None]
-    for path, own in known[1:]:
-        first, theirs = known[0]
-        if own != theirs and len(own) == len(theirs):
-            at = next(i for i, (a, b) in enumerate(zip(own, theirs)) if a != b)
-            raise ValueError(
-                f"{path} names sample {at} {own[at]!r} but {first} names it {theirs[at]!r}: views "
-                f"need the same samples in the same order."
-            )
 
 
 def _aligned(task):

@@ -11,6 +11,7 @@ import numpy as np
 
 from jaxshared.app.plot_style import to_svg
 from jaxshared.atomic import write_text
+from jaxshared.checks import short
 from jaxshared.typing import Path
 from jaxshared.version import __version__
 
@@ -92,6 +93,8 @@ def render(
     >>> "<h1>Empty</h1>" in page, "http" in page
     (True, False)
     """
+    if not isinstance(sections, tuple | list) or not all(isinstance(s, Section) for s in sections):
+        raise TypeError(f"sections is {short(sections)}: pass a list of js.report.Section.")
     try:
         import jinja2
     except ImportError as error:

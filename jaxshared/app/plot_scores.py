@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from jaxshared.app.plot_style import INK, bar_style, line_style, one_axes, plain_ticks
+from jaxshared.arguments import by_name, checked, having
 from jaxshared.typing import ArrayLike
 
 __all__ = ["category_ratios", "cluster_table", "precision_at", "precision_recall"]
@@ -17,6 +18,9 @@ def precision_recall(
     scores: Any, *, title: str = "11-point interpolated precision and recall"
 ) -> Any:
     """One curve per name; ``scores`` maps a name to ``RetrievalScores``."""
+    by_name(
+        having("precision", "at", "map", example="what js.retrieval.evaluate returned"), "scores"
+    )(scores, "scores")
     with one_axes(title, "recall", "precision", size=(5.4, 4.2)) as (figure, axes):
         for number, (name, score) in enumerate(scores.items()):
             axes.plot(score.recall, score.precision, label=name, **line_style(number))
@@ -27,6 +31,9 @@ def precision_recall(
 
 def precision_at(scores: Any, *, title: str = "Precision among the top N") -> Any:
     """P@N and, in the legend, MAP; ``scores`` maps a name to ``RetrievalScores``."""
+    by_name(
+        having("precision", "at", "map", example="what js.retrieval.evaluate returned"), "scores"
+    )(scores, "scores")
     with one_axes(title, "N", "precision at N", size=(5.4, 4.2)) as (figure, axes):
         for number, (name, score) in enumerate(scores.items()):
             label = f"{name} (MAP {score.map:.3f})"
@@ -43,6 +50,9 @@ def category_ratios(
     ratios: Mapping[str, Any], *, title: str = "Purity on shared over specific coefficients"
 ) -> Any:
     """Ratio of purities per category around 1; ``ratios`` maps a source to ``CategoryScores``."""
+    by_name(
+        having("categories", "purity", example="what js.metrics.category_ratios returned"), "ratios"
+    )(ratios, "ratios")
     names = list(dict.fromkeys(str(c) for r in ratios.values() for c in r.categories))
     height = 0.8 / len(ratios)
     size = (6.0, 1.3 + 0.28 * len(names) * (1 + 0.5 * len(ratios)))
@@ -78,6 +88,11 @@ def category_ratios(
 
 def cluster_table(truth: ArrayLike, labels: Any, *, title: str = "Clusters and categories") -> Any:
     """How many samples of each category fell into each cluster; shading is the share of a row."""
+    checked(locals())
+    if len(truth) != len(labels):
+        raise ValueError(
+            f"truth has {len(truth)} entries and labels {len(labels)}: one for each sample."
+        )
     from sklearn.metrics.cluster import contingency_matrix  # slow to import
 
     categories, counts = np.unique(np.asarray(truth)), contingency_matrix(truth, labels)

@@ -7,6 +7,8 @@ import io
 import warnings
 from typing import Any
 
+from jaxshared.arguments import having
+
 __all__ = [
     "COLOURS",
     "HATCHES",
@@ -109,6 +111,7 @@ def to_svg(figure: Any) -> str:
     >>> svg.startswith("<svg"), "currentColor" in svg
     (True, True)
     """
+    having("savefig", example="a figure of matplotlib, as js.plots make them")(figure, "figure")
     import matplotlib
 
     out = io.StringIO()

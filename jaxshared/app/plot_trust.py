@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jaxshared.app.plot_style import COLOURS, INK, line_style, one_axes, style_context
+from jaxshared.arguments import having
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -19,6 +20,7 @@ __all__ = ["selection", "stability"]
 
 def selection(choice: Selection, *, title: str | None = None) -> Figure:
     """The curves of a :class:`jaxshared.Selection`, one below the other, with answer and elbow marked."""
+    having("curves", "chosen", example="what js.select returned")(choice, "choice")
     names = [name for name in choice.curves if name != "error"]
     with style_context() as Figure:
         figure = Figure(figsize=(6.4, 2.9 * len(names)), layout="constrained")
@@ -52,6 +54,7 @@ def _curve(axes: Any, curve: Any, name: str, total: int | None) -> None:
 
 def stability(curve: Stability, *, title: str = "Stability against rank") -> Figure:
     """Stability by setting, with the components of each as dots, from :func:`jaxshared.stability`."""
+    having("settings", "components", example="what js.stability returned")(curve, "curve")
     with one_axes(title, "components", "mean cosine between restarts") as (figure, axes):
         ranks = [len(part) for part in curve.components]
         order = np.argsort(ranks, kind="stable")

@@ -8,10 +8,12 @@ is imported when the first plot is made (``pip install jaxshared[report]``).
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import jax
 import numpy as np
 
 from jaxshared.app.plot_scores import (
@@ -31,6 +33,8 @@ from jaxshared.app.plot_style import (
     to_svg,
 )
 from jaxshared.app.plot_trust import selection, stability
+from jaxshared.arguments import between, by_name, checked, having, numbers, whole
+from jaxshared.checks import one_of, several, short, whole_number
 from jaxshared.typing import ArrayLike
 
 __all__ = [
@@ -55,11 +59,47 @@ __all__ = [
 ]
 
 
+def _history(value, name):
+    value = getattr(value, "history", value)  # of a Result
+    try:
+        found = np.asarray(value, dtype=float)
+    except (TypeError, ValueError):
+        found = np.zeros(0)
+    if not found.size or isinstance(value, str):
+        raise ValueError(f"{name} is {short(value)}: pass objectives, (steps,) or (fits, steps).")
+
+
+def _height(value, name):
+    if not isinstance(value, float | int | np.number | np.ndarray | jax.Array) or np.ndim(value):
+        raise TypeError(f"{name} is {short(value)}: pass a number.")
+
+
+def _as_many(value, name, x):
+    if len(numbers(value, name)) != len(x):
+        raise ValueError(f"{name} has {len(value)} values and x has {len(x)}: pass one for each.")
+
+
+def _image(value, name):
+    if not isinstance(value, tuple | list) or len(value) != 2:
+        raise TypeError(f"{name} is {short(value)}: pass (height, width) of one image.")
+    for size in value:
+        whole_number(size, name)
+
+
+def _pixels(value, name, shape):
+    if len(numbers(value, name, ndim=2)) != shape[0] * shape[1]:
+        raise ValueError(
+            f"{name} has {len(value)} features and shape is {shape}: one pixel for each."
+        )
+
+
 def convergence(histories: Mapping[str, Any], *, title: str = "Convergence", every: int = 1) -> Any:
     """Objective against steps; ``histories`` maps a name to one history or one per restart.
 
     ``every`` is the number of steps between two entries of a history.
     """
+    checked(locals(), every=whole(), histories=by_name(_history, "objectives"))
+    histories = {name: getattr(history, "history", history) for name, history in histories.items()}
     with one_axes(title, "step", "objective") as (figure, axes):
         for number, (name, history) in enumerate(histories.items()):
             style = {**line_style(number), "marker": None}
@@ -99,6 +139,11 @@ def curves(
     The line is the mean over repeats, the band one standard deviation either side. ``marks`` are
     (x, text) pairs drawn as vertical lines. With ``logx`` a 0 on the x axis is shown at the left.
     """
+    checked(
+        locals(),
+        x=functools.partial(numbers, ndim=1),
+        values=by_name(lambda y, name: _as_many(y, name, x), "numbers"),
+    )
     x = np.asarray(x, dtype=float)
     with one_axes(title, xlabel, ylabel) as (figure, axes):
         for number, (name, value) in enumerate(values.items()):
@@ -127,6 +172,14 @@ def rank_choice(
     threshold: float = 0.01,
 ) -> Any:
     """Delta_k against the rank, with the threshold; ``choices`` maps a name to ``RankChoice``."""
+    checked(
+        locals(),
+        threshold=between(0),
+        choices=by_name(
+            having("deltas", "chosen", example="what js.selection.rank_curve returned"),
+            "choices of a rank",
+        ),
+    )
     with one_axes(title, "rank", "relative fall of the error") as (figure, axes):
         for number, (name, choice) in enumerate(choices.items()):
             style = line_style(number)
@@ -151,6 +204,9 @@ def rank_choice(
 
 def singular_values(choice: Any, *, title: str = "Singular values of X^T Y") -> Any:
     """Singular values relative to the largest, with the tolerance of a ``NumericalRank``."""
+    having("singular_values", "rank", example="what js.selection.numerical_rank returned")(
+        choice, "choice"
+    )
     with one_axes(title, "number", "relative to the largest") as (figure, axes):
         values = np.asarray(choice.singular_values)
         relative = values / max(values[0], np.finfo(float).tiny)
@@ -165,6 +221,9 @@ def singular_values(choice: Any, *, title: str = "Singular values of X^T Y") -> 
 
 def strength_choice(choice: Any, *, title: str = "Objective against strength") -> Any:
     """Objective, error and penalty of a ``StrengthChoice``, with the value it chose."""
+    having("strengths", "objectives", example="what js.selection.strength_curve returned")(
+        choice, "choice"
+    )
     base = choice.errors[0]
     # the rise is what matters, and it is small beside the error itself
     parts = {
@@ -181,6 +240,7 @@ def bars(
     values: Any, *, title: str = "", ylabel: str = "", spread: Any = None, rotate: int = 0
 ) -> Any:
     """Grouped bars; ``values`` maps a series to {category: value}, ``spread`` likewise."""
+    by_name(by_name(_height, "numbers"), "dictionaries of numbers")(values, "values")
     names = list(dict.fromkeys(itertools.chain(*values.values())))
     width = 0.8 / len(values)
     size = (max(5.0, 1.2 + 0.32 * len(names) * (1 + len(values))), 3.8)
@@ -216,6 +276,10 @@ def ranked(
     xlabel: str = "",
 ) -> Any:
     """Horizontal bars in the given order; ``values`` maps a kind, which has a colour, to {name: part}."""
+    by_name(by_name(_height, "numbers"), "dictionaries of numbers")(values, "values")
+    known = several(order, "order", "names")
+    for name in (name for own in values.values() for name in own):
+        one_of(name, "a name that order must have, in values,", known)
     size = (5.2, 1.0 + 0.27 * len(order))
     with one_axes(title, xlabel, "", size=size) as (figure, axes):
         for number, (kind, own) in enumerate(values.items()):
@@ -235,6 +299,8 @@ def basis_images(bases: Any, shape: tuple[int, int], *, columns: int = 6) -> Any
     ``bases`` maps a name to (features, rank), as in ``js.factors(...).bases``; ``shape`` is that of
     one image, whose pixels are the features.
     """
+    _image(shape, "shape")
+    checked(locals(), bases=by_name(lambda b, name: _pixels(b, name, shape), "bases"))
     shown = {name: np.asarray(basis) for name, basis in bases.items() if np.shape(basis)[1]}
     columns = min(columns, max(basis.shape[1] for basis in shown.values()))
     rows = max(-(-basis.shape[1] // columns) for basis in shown.values())
@@ -262,6 +328,9 @@ def sharing_spectrum(
 
     One panel per source; the title of each says how much all shared and all specific ones explain.
     """
+    checked(
+        locals(), factors=having("energy", "coherence", "bases", example="what js.factors returned")
+    )
     energy, names = np.asarray(factors.energy), factors.source_names
     owners = [name for name, basis in factors.bases.items() for _ in range(basis.shape[1])]
     with style_context() as Figure:
@@ -289,6 +358,9 @@ def sharing_spectrum(
 
 def coherence(factors: Any, *, title: str = "Cosines between basis columns") -> Any:
     """Heat map of ``js.factors(...).coherence``, with lines between the bases."""
+    checked(
+        locals(), factors=having("energy", "coherence", "bases", example="what js.factors returned")
+    )
     sizes = [basis.shape[1] for basis in factors.bases.values()]
     ends = np.cumsum(sizes)
     with one_axes(title, "", "", size=(5.2, 4.4)) as (figure, axes):
@@ -306,6 +378,9 @@ def coherence(factors: Any, *, title: str = "Cosines between basis columns") -> 
 
 def top_terms(factors: Any, *, top: int = 6, columns: int = 3) -> Any:
     """The heaviest terms of every component as small bar charts; takes ``js.factors(...)``."""
+    checked(
+        locals(), factors=having("energy", "coherence", "bases", example="what js.factors returned")
+    )
     count, rows = len(factors.labels), -(-len(factors.labels) // columns)
     with style_context() as Figure:
         size = (2.5 * columns, (0.45 + 0.17 * top) * rows)

@@ -20,7 +20,9 @@ import numpy as np
 from jaxshared.app import plots
 from jaxshared.app.page import Figure, Grid, Section, available, percent, render, write
 from jaxshared.app.topics import topics
+from jaxshared.arguments import by_name, named
 from jaxshared.base import Model
+from jaxshared.checks import several, short
 from jaxshared.data.sources import as_sources
 from jaxshared.data.sparse import Sparse
 from jaxshared.metrics import clustering_scores
@@ -162,6 +164,12 @@ def coherence_section(found: Factors) -> Section:
 
 def sweep_sections(grid: Any, *, title: str = "Sweep") -> list[Section]:
     """The table of a sweep and, for every axis of numbers, the objective against it."""
+    if not isinstance(grid, Sweep) and not (
+        isinstance(grid, list) and grid and isinstance(grid[0], dict)
+    ):
+        raise TypeError(
+            f"grid is {short(grid)}: pass what js.sweep returned, or rows of its table."
+        )
     rows = grid.table() if isinstance(grid, Sweep) else list(grid)
     columns = tuple(rows[0])
     fixed = {"restart", "objective", "num_steps", "violation", "lost", "status"}
@@ -203,6 +211,8 @@ def _axis_figure(rows, name, axes):
 
 def verify_section(reports: Iterable[Any]) -> Section:
     """The verification tables of one or more models, as ``js.verify`` gives them."""
+    if not isinstance(reports, tuple | list) or not all(hasattr(each, "ok") for each in reports):
+        raise TypeError(f"reports is {short(reports)}: pass a list of what js.verify returned.")
     rows = [
         (type(report.model).__name__, c.block, c.name, f"{c.value:.1e}", f"{c.limit:.0e}", c.ok)
         for report in reports
@@ -222,6 +232,10 @@ def verify_section(reports: Iterable[Any]) -> Section:
 
 def cluster_section(truths: Sequence[Any], labels: Any, *, names: Sequence[str] | None) -> Section:
     """Scores of clusterings against known categories; ``labels`` maps a name to one per source."""
+    by_name(named(tuple | list, "labels, one entry per source"), "labels")(labels, "labels")
+    truths = several(truths, "truths", "labels, one entry per source")
+    names = names if names is None else several(names, "names", "names of the sources")
+    names = [f"source {i}" for i in range(len(truths))] if names is None else names
     rows: list[tuple] = []
     items: list[Any] = []
     for i, truth in enumerate(truths):

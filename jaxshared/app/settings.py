@@ -46,7 +46,7 @@ class Files:
     transpose: bool = False
     header: bool | None = None
     index: bool | None = None
-    align: str = "union"
+    align: str | None = None
     names: tuple[str, ...] | None = None
     vocabulary: str | None = None
     labels: tuple[str, ...] | None = None
@@ -122,7 +122,7 @@ class Fit(Files, Ranks, Solving, Folder):
 class Sweep(Files, Ranks, Solving, Folder):
     """``jaxshared sweep``."""
 
-    vary: tuple[tuple[str, tuple[float, ...]], ...] = ()
+    vary: tuple[tuple[str, tuple[Any, ...]], ...] = ()
     total: int | None = None
 
 

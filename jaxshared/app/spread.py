@@ -16,12 +16,12 @@ import jax
 import numpy as np
 import scipy  # its parts are loaded when they are used
 
-from jaxshared.app.inputs import build_model, check_same_samples, is_text
+from jaxshared.app.inputs import build_model, is_text
 from jaxshared.app.runs import CHECKPOINT, begin_run, is_finished, locked, run_record, seal
 from jaxshared.app.settings import Fit
 from jaxshared.data.files import Table, read_source
 from jaxshared.data.names import Names
-from jaxshared.data.order import matched
+from jaxshared.data.order import counted, matched
 from jaxshared.data.shards import shard
 from jaxshared.fit import fit
 from jaxshared.parts import remove_parts
@@ -147,11 +147,25 @@ def _tables(files, here, count, task, aligned):
         firsts = [names[0] for names in files]
     tables = [_joined(*each) for each in zip(parts, own, wanted, firsts)]
     if aligned == "samples":
-        check_same_samples(tables, [names[0] for names in own])
+        _check_same_samples(tables, [names[0] for names in own])
     if task.names is None and not any(wanted):
         return tables, None
     # rows of the coefs are places on the mesh, which no process can name for the others
     return tables, Names(task.names, tuple(wanted), (None,) * len(files))
+
+
+def _check_same_samples(tables, paths):
+    """Views of the same samples: where the files name them, they name the same in one order."""
+    samples = zip(paths, counted(tables, "samples"))
+    known = [(path, own) for path, own in samples if own is not None]
+    for path, own in known[1:]:
+        first, theirs = known[0]
+        if own != theirs and len(own) == len(theirs):
+            at = next(i for i, (a, b) in enumerate(zip(own, theirs)) if a != b)
+            raise ValueError(
+                f"{path} names sample {at} {own[at]!r} but {first} names it {theirs[at]!r}: views "
+                f"need the same samples in the same order."
+            )
 
 
 def _joined(parts, paths, wanted, first):

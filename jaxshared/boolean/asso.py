@@ -31,6 +31,7 @@ import jax.numpy as jnp
 import numpy as np
 import scipy  # its parts are loaded when they are used
 
+from jaxshared.arguments import checked, whole
 from jaxshared.boolean.pattern import Factors
 from jaxshared.boolean.product import as_boolean
 from jaxshared.checks import whole_number
@@ -65,6 +66,7 @@ def asso(
     >>> basis.astype(int).tolist(), coef.sum(0).tolist()
     ([[1, 0, 0], [1, 0, 0], [0, 1, 0], [0, 1, 0]], [3, 3, 0])
     """
+    checked(locals(), rank=whole(0), threshold=None)
     source, *more = as_boolean(source)
     if more:
         raise ValueError("asso takes one source: use concat_asso for several.")
@@ -80,7 +82,10 @@ def check_thresholds(threshold):
     """One or several thresholds as a tuple of floats in (0, 1]."""
     if isinstance(threshold, float) and 0 < threshold <= 1:
         return (threshold,)
-    values = np.atleast_1d(np.asarray(threshold, float))
+    try:
+        values = np.atleast_1d(np.asarray(threshold, float))
+    except (TypeError, ValueError):
+        values = np.array([np.nan])
     if values.ndim != 1 or not values.size or not ((values > 0) & (values <= 1)).all():
         raise ValueError(
             f"threshold is {threshold}: a confidence lies in (0, 1]. Try 0.5, or several at once."

@@ -16,7 +16,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from jaxshared.arguments import checked
 from jaxshared.boolean.product import as_boolean
+from jaxshared.checks import number
 from jaxshared.typing import Source
 
 __all__ = ["Tiles", "TooManySets", "closed_itemsets"]
@@ -76,6 +78,7 @@ def closed_itemsets(
     >>> [np.flatnonzero(row).tolist() for row in closed_itemsets(x).unpack()[1]]
     [[2], [0, 1], [0, 1, 2]]
     """
+    checked(locals())
     (source,) = as_boolean(source)
     features, samples = source.shape
     least = support_count(min_support, features)
@@ -112,7 +115,8 @@ def closed_itemsets(
 
 def support_count(min_support, features):
     """A support as a number of features; fractions below 1 are of ``features``, rounded up."""
-    if min_support != min_support or min_support <= 0 or min_support > max(features, 1):
+    number(min_support, "min_support")
+    if min_support <= 0 or min_support > max(features, 1):
         raise ValueError(
             f"min_support is {min_support}: pass a number of features from 1 to {features}, or a "
             f"fraction below 1."

@@ -26,7 +26,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxshared.base import Params
+from jaxshared.arguments import checked, whole
+from jaxshared.base import Params, Result
 from jaxshared.boolean.pattern import (
     Factors,
     given_sets,
@@ -34,11 +35,21 @@ from jaxshared.boolean.pattern import (
     side_by_side,
     take_apart,
 )
-from jaxshared.boolean.product import as_boolean, as_weights, coverage
-from jaxshared.checks import whole_number
+from jaxshared.boolean.product import as_boolean, as_weights, boolean_matrix, coverage
+from jaxshared.checks import short, whole_number
 from jaxshared.typing import AnyParams, Array, Sources
 
-__all__ = ["Flipped", "Flips", "check_factors", "flip", "flip_all", "move_coef", "update_factors"]
+__all__ = [
+    "Flipped",
+    "Flips",
+    "boolean_factors",
+    "check_factors",
+    "check_sets",
+    "flip",
+    "flip_all",
+    "move_coef",
+    "update_factors",
+]
 
 # Total ranks are padded to a multiple of this with absent columns, and the number of factorisations
 # to one of these sizes, so that near problems share one compiled program.
@@ -66,6 +77,7 @@ def update_factors(
     >>> update_factors(rough, (x,)).bases[0].ravel().astype(int).tolist()
     [1, 1, 0]
     """
+    checked(locals(), max_steps=whole(0))
     sources = as_boolean(sources)
     sets = given_sets(sharing, len(sources))
     params = check_factors(params, sources, sets)
@@ -73,15 +85,41 @@ def update_factors(
     return flip_all([params], sources, weights, max_steps, sets=sets)[0].params
 
 
+def boolean_factors(params):
+    """``params``, which may be a Result, as NumPy arrays of bool; whose they are is not looked at."""
+    params = params.params if isinstance(params, Result) else params
+    if not isinstance(params, tuple) or getattr(params, "_fields", None) != ("bases", "coefs"):
+        raise TypeError(f"params is {short(params)}: pass Boolean factors, with bases and coefs.")
+    for field, part in zip(params._fields, params):
+        for i, z in enumerate(part):
+            boolean_matrix(z, f"{field}[{i}]")
+    return Params(*(tuple(np.asarray(z).astype(bool) for z in part) for part in params))
+
+
+def check_sets(params, sets):
+    """A ValueError where factors do not fit the sharing sets: how many there are, and their columns."""
+    count = 1 + max(i for members in sets for i in members)
+    if len(params.bases) != len(sets) or len(params.coefs) != count:
+        raise ValueError(
+            f"params has {len(params.bases)} bases and {len(params.coefs)} coefs: it needs one basis "
+            f"for each of "
+            f"{', '.join(map(str, sets))} and one coef for each of {count} sources."
+        )
+    features = {len(basis) for basis in params.bases}
+    for i, coef in enumerate(params.coefs):
+        rank = sum(basis.shape[1] for basis, members in zip(params.bases, sets) if i in members)
+        if coef.shape[1] != rank or len(features) > 1:
+            raise ValueError(
+                f"coefs[{i}] has {coef.shape[1]} columns and its bases {rank}, over "
+                f"{sorted(features)} features: "
+                f"pass the factors of one fit."
+            )
+
+
 def check_factors(params, sources, sets):
     """``params`` as NumPy arrays of bool whose shapes fit the sources and the sharing sets."""
-    bases, coefs = (tuple(np.asarray(z) for z in part) for part in params)
-    if not all(((z == 0) | (z == 1)).all() for z in (*bases, *coefs)):
-        raise ValueError(
-            "params has entries other than 0 and 1: Boolean factors are needed here. Threshold "
-            "them first, for example z > 0.5."
-        )
-    params = Params(*(tuple(z.astype(bool) for z in part) for part in (bases, coefs)))
+    params = boolean_factors(params)
+    bases, coefs = params
     if len(bases) != len(sets) or len(coefs) != len(sources):
         raise ValueError(
             f"params has {len(bases)} bases and {len(coefs)} coefs for {len(sources)} sources: it "

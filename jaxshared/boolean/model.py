@@ -18,15 +18,17 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxshared.alike import likeness
+from jaxshared.arguments import checked
 from jaxshared.base import Model, Params, Result, Status
 from jaxshared.boolean.asso import check_thresholds
-from jaxshared.boolean.closed import MAX_SETS, MAX_WORK
+from jaxshared.boolean.closed import MAX_SETS, MAX_WORK, MINERS
+from jaxshared.boolean.flip import boolean_factors, check_sets
 from jaxshared.boolean.joint import METHODS, solve_joint
 from jaxshared.boolean.lanes import candidates_kept
 from jaxshared.boolean.pattern import as_pattern, columns_of, joint_pattern, ranks_of, sets_of
 from jaxshared.boolean.product import as_boolean, as_weights, joint_reconstruct, weighted_error
 from jaxshared.boolean.project import project, shares
-from jaxshared.checks import whole_number
+from jaxshared.checks import number, one_of, whole_number
 from jaxshared.problem import named_hyper
 from jaxshared.typing import AnyHyper, AnyParams, Array, Source, Sources
 
@@ -51,8 +53,11 @@ class BooleanModel(Model):
     searches = True
 
     def _check(self):
-        if self.method not in METHODS:
-            raise ValueError(f"method is {self.method!r}: use one of {', '.join(METHODS)}.")
+        checked({name: getattr(self, name) for name in ("max_sets", "max_work")}, min_support=None)
+        if self.min_support is not None:
+            number(self.min_support, "min_support", 0)
+        one_of(self.miner, "miner", MINERS)
+        one_of(self.method, "method", METHODS)
         if self.candidates not in ("all", "joint"):
             raise ValueError(f"candidates is {self.candidates!r}: use 'all' or 'joint'.")
 
@@ -81,6 +86,10 @@ class BooleanModel(Model):
         }
         names["concat_asso"] = ("candidates",)
         return {name: getattr(self, name) for name in names.get(self.method, ())}
+
+    def check_factors(self, params: AnyParams) -> None:
+        """A ValueError unless these are Boolean factors of the model's sharing sets."""
+        check_sets(boolean_factors(params), self.sets)
 
     def components(self, params: AnyParams) -> AnyParams:
         """Components are numbered set after set; a coef has those of all its sets."""

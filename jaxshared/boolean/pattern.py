@@ -8,13 +8,13 @@ same order. The paper's pattern is one set of all sources, then one for each sou
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 import numpy as np
 
 from jaxshared.base import Params
-from jaxshared.checks import whole_number
+from jaxshared.checks import MOST, whole_number
 
 __all__ = [
     "Factors",
@@ -47,9 +47,15 @@ def as_pattern(sharing):
     (((0, 1), 3), ((0,), 2), ((1,), 2))
     """
     given = sharing.items() if isinstance(sharing, Mapping) else sharing
+    given = None if isinstance(given, str) else given
     try:
         pairs = [
-            (tuple(sorted(whole_number(i, "a source index", 0) for i in members)), rank)
+            (
+                tuple(
+                    sorted(whole_number(i, "a source index of a sharing set", 0) for i in members)
+                ),
+                rank,
+            )
             for members, rank in given
         ]
     except TypeError as error:
@@ -57,7 +63,10 @@ def as_pattern(sharing):
             f"sharing is {sharing!r}: map tuples of source indices to ranks, for example "
             f"{{(0, 1): 10, (0,): 5, (1,): 5}}."
         ) from error
-    pairs = tuple((s, whole_number(rank, f"the rank of {s}", 0)) for s, rank in pairs)
+    pairs = tuple(
+        (s, whole_number(rank, f"the rank of sharing set {s}", 0, MOST["rank"]))
+        for s, rank in pairs
+    )
     sets = [members for members, _ in pairs]
     for members in sets:
         if not members or len(set(members)) < len(members):
@@ -79,8 +88,10 @@ def joint_pattern(shared, specific):
     >>> joint_pattern(10, (4, 5))
     (((0, 1), 10), ((0,), 4), ((1,), 5))
     """
-    shared = whole_number(shared, "shared", 0)
-    own = [whole_number(rank, f"specific[{i}]", 0) for i, rank in enumerate(specific)]
+    shared = whole_number(shared, "shared", 0, MOST["rank"])
+    if isinstance(specific, str) or not isinstance(specific, Iterable):
+        raise TypeError(f"specific is {specific!r}: pass one rank per source, for example (5, 5).")
+    own = [whole_number(rank, f"specific[{i}]", 0, MOST["rank"]) for i, rank in enumerate(specific)]
     return ((tuple(range(len(own))), shared), *(((i,), rank) for i, rank in enumerate(own)))
 
 

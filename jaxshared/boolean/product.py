@@ -10,11 +10,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import scipy  # its parts are loaded when they are used
 
 from jaxshared.boolean.pattern import Factors, basis_of, given_sets
+from jaxshared.checks import factor
 from jaxshared.data.sources import as_sources
 from jaxshared.data.sparse import Sparse
 from jaxshared.data.split import Placed, Valued
@@ -118,10 +120,31 @@ def balanced_weights(sources: Sources) -> np.ndarray:
     For two sources this is exactly the paper's :math:`w_x = |Y|`, :math:`w_y = |X|`; it extends to
     any number. A source without ones counts as if it had one.
     """
-    ones = np.array([max(float(np.sum(x)), 1.0) for x in sources])
+    ones = np.array([max(float(np.sum(x)), 1.0) for x in as_boolean(sources)])
     if len(ones) == 2:  # without the rounding of logarithms: counts times counts are exact
         return ones[::-1].copy()
     return np.exp(2 * np.mean(np.log(ones))) / ones
+
+
+def boolean_matrix(value, name):
+    """A ValueError unless this is a matrix of 0 and 1; what is traced is taken as it is.
+
+    >>> boolean_matrix([[0, 2]], "basis")
+    Traceback (most recent call last):
+    ...
+    ValueError: basis has 2 at [0, 1]: Boolean factors are 0 and 1. Threshold them first: basis > 0.5.
+    """
+    if isinstance(value, jax.core.Tracer):
+        return value
+    array = np.asarray(factor(value, name))
+    odd = np.argwhere((array != 0) & (array != 1))
+    if len(odd):
+        row, column = odd[0].tolist()
+        raise ValueError(
+            f"{name} has {array[row, column]} at [{row}, {column}]: Boolean factors are 0 and 1. Threshold "
+            f"them first: {name} > 0.5."
+        )
+    return value
 
 
 def coverage(basis, coef):
@@ -138,6 +161,13 @@ def boolean_product(basis: Array, coef: Array) -> Array:
     Array([[1, 0, 1],
            [1, 0, 0]], dtype=int32)
     """
+    boolean_matrix(basis, "basis")
+    boolean_matrix(coef, "coef")
+    if jnp.shape(basis)[1] != jnp.shape(coef)[1]:
+        raise ValueError(
+            f"basis has {jnp.shape(basis)[1]} columns and coef {jnp.shape(coef)[1]}: both need the "
+            f"same factors."
+        )
     return coverage(basis, coef) > 0
 
 

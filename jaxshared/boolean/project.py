@@ -15,9 +15,11 @@ import numpy as np
 from jax import lax
 
 from jaxshared.base import Model
-from jaxshared.boolean.flip import move_coef
+from jaxshared.boolean.flip import boolean_factors, move_coef
 from jaxshared.boolean.pattern import basis_of, given_sets, ranks_of, side_by_side
-from jaxshared.boolean.product import as_boolean, coverage
+from jaxshared.boolean.product import as_boolean, boolean_matrix, coverage
+from jaxshared.checks import place
+from jaxshared.given import factors_of, model_of
 from jaxshared.typing import AnyParams, Array, Source, Sources
 
 __all__ = ["cover_samples", "project", "shares"]
@@ -39,11 +41,13 @@ def project(model: Model, params: AnyParams, source: Source, index: int = 0) -> 
     >>> project(JSBMF(2, (0,)), params, np.array([[1, 0], [1, 1], [1, 1]])).astype(int).tolist()
     [[1, 1], [0, 1]]
     """
+    if not model_of(model).searches:
+        raise TypeError(f"model is {model}: pass a Boolean one, for example js.JSBMF(2, (1, 1)).")
+    params = factors_of(model, params)
+    place(index, "index", len(params.coefs), "sources")
     source, *more = as_boolean(source)
     if more:
         raise ValueError("project takes one source: name it by index and project one at a time.")
-    if not 0 <= index < len(params.coefs):
-        raise ValueError(f"index is {index} but the model has {len(params.coefs)} sources.")
     basis = jnp.asarray(basis_of(params, model.sets, index, jnp)) > 0
     features, samples = source.shape
     if features != len(basis):
@@ -67,6 +71,9 @@ def cover_samples(basis: Array, source: Source) -> Array:
     >>> cover_samples(np.eye(3, 2) > 0, np.array([[1, 0], [1, 0], [0, 1]]) > 0).astype(int).tolist()
     [[1, 1], [0, 0]]
     """
+    boolean_matrix(basis, "basis")
+    if not isinstance(source, jax.core.Tracer):
+        (source,) = as_boolean(source)
     basis, sign = jnp.asarray(basis), jnp.where(source, 1, -1).astype(jnp.int8)
     rank, samples = basis.shape[1], source.shape[1]
     bits = basis.astype(jnp.float32)
@@ -113,9 +120,9 @@ def shares(params: AnyParams, sources: Sources, *, sharing: Any = None) -> np.nd
     >>> shares(Params((one, one[:, :0]), (np.array([[1], [1], [0]]) > 0,)), (x,)).round(3).tolist()
     [[0.667]]
     """
-    sources = as_boolean(sources)
+    sources, params = as_boolean(sources), boolean_factors(params)
     sets = given_sets(sharing, len(sources))
-    factors, _ = side_by_side(jax.tree.map(np.asarray, params), sets)
+    factors, _ = side_by_side(params, sets)
     basis = factors.basis.astype(np.float32)
     found = np.zeros((sum(ranks_of(params)), len(sources)))
     ends = np.cumsum([len(coef) for coef in params.coefs])[:-1]

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from jaxshared.arguments import checked, each, whole
 from jaxshared.base import Params
 from jaxshared.boolean import joint
 from jaxshared.boolean.asso import check_thresholds
@@ -68,6 +69,10 @@ class _Lane(NamedTuple):
     params: Params
 
 
+# Ranks to try.
+GRID = each(whole(0), "whole numbers")
+
+
 def select_ranks(
     sources: Sources,
     *,
@@ -99,6 +104,7 @@ def select_ranks(
     >>> found.shared, found.specific
     (1, (1, 1))
     """
+    checked(locals(), threshold=None, max_steps=whole(0), shared=GRID if sharing is None else None)
     sources = as_boolean(sources)
     sets, grid = _grid(shared, specific, sharing, len(sources))
     weights = as_weights(weights, sources)

@@ -7,9 +7,10 @@ of Asso over all thresholds); then the one change that saves most bits is made a
 - a factor leaves one of its sources, or goes altogether;
 - two factors with no source in common become one, with the features of either;
 
-and when none saves any, single entries flip once more, each factor within its sources. All is
-measured in one code: :func:`jaxshared.boolean.description_length` with ranks for every set of
-sources, those that nobody uses at rank 0, so that no pattern is favoured by its name.
+and when none saves any, single entries flip once more, each factor within its sources, and a factor
+comes in: the one of Asso's that saves most, in what is left of one source or of all. All is measured
+in one code: :func:`jaxshared.boolean.description_length` with ranks for every set of sources, those
+that nobody uses at rank 0, so that no pattern is favoured by its name.
 """
 
 from __future__ import annotations
@@ -21,9 +22,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from jaxshared.arguments import checked, each, whole
 from jaxshared.base import Params
 from jaxshared.boolean import joint
-from jaxshared.boolean.asso import check_thresholds
+from jaxshared.boolean.asso import check_thresholds, greedy
 from jaxshared.boolean.description import (
     DescriptionLength,
     bits,
@@ -84,6 +86,13 @@ def select_sharing(
     >>> found.sharing
     (((0, 1), 1), ((0, 2), 1), ((1, 2), 1))
     """
+    checked(
+        locals(),
+        threshold=None,
+        ranks=each(whole(0), "whole numbers"),
+        refined=whole(0),
+        max_steps=whole(0),
+    )
     sources = as_boolean(sources)
     if len(sources) > MAX_SOURCES:
         raise ValueError(
@@ -92,9 +101,9 @@ def select_sharing(
         )
     ranks = sorted({whole_number(rank, "a rank", 0) for rank in np.atleast_1d(np.asarray(ranks))})
     weights, refined = as_weights(weights, sources), whole_number(refined, "refined")
-    everyone = (tuple(range(len(sources))),)
+    thresholds, everyone = check_thresholds(threshold), (tuple(range(len(sources))),)
     starts, rows = [], []
-    for level in check_thresholds(threshold):
+    for level in thresholds:
         (most,) = joint.concat_factors(sources, ranks[-1], weights, (level,), candidates)
         prefixes = [Factors(*(z[:, :rank] for z in most)) for rank in ranks]
         sizes = [x.shape[1] for x in sources]
@@ -108,7 +117,7 @@ def select_sharing(
         row |= {"start": state.total, "pattern": dict(code.sharing(state.factors.coef))}
     best = None
     for at in sorted(range(len(rows)), key=lambda at: rows[at]["start"])[:refined]:
-        state = _refine(found[at], code, sources, weights, max_steps)
+        state = _refine(found[at], code, sources, weights, max_steps, thresholds)
         rows[at] |= {"total": state.total, "sharing": code.sharing(state.factors.coef)}
         if best is None or state.total < best[1].total:
             best = (rows[at], state)
@@ -279,8 +288,8 @@ class _State:
         return Factors(self.factors.basis, coef)
 
 
-def _refine(factors, code, sources, weights, max_steps):
-    """Changes and flips in turn until neither saves bits: a :class:`_State`."""
+def _refine(factors, code, sources, weights, max_steps, thresholds):
+    """Changes, flips and further factors in turn until none saves bits: a :class:`_State`."""
     state = _State(factors, code)
     for _ in range(MAX_ROUNDS):
         changed = _change(state)
@@ -289,6 +298,8 @@ def _refine(factors, code, sources, weights, max_steps):
         flipped = flip_all([params], sources, weights, max_steps, sets=sets)[0].params
         flipped = _State(side_by_side(flipped, sets)[0], code)
         changed = min(changed, flipped, key=lambda each: each.total)
+        if changed.total >= state.total:
+            changed = _grown(state, thresholds)
         if changed.total >= state.total:
             break
         state = changed
@@ -303,3 +314,17 @@ def _change(state):
             break
         state = _State(factors(), state.code)
     return state
+
+
+def _grown(state, thresholds):
+    """The shortest with one factor more, of those that Asso finds in what is left of one source or all."""
+    code, found = state.code, []
+    for rows in (slice(None), *code.rows):
+        covered = state.counts[:, rows] > 0
+        left = code.joined[:, rows] & ~covered
+        for basis, coef in greedy(left, 1, np.ones((1, 1)), covered, thresholds):
+            users = np.zeros((code.joined.shape[1], 1), bool)
+            users[rows] = coef
+            more = Factors(*(np.hstack(pair) for pair in zip(state.factors, (basis, users))))
+            found.append(_State(more, code))
+    return min(found, key=lambda each: each.total)

@@ -17,6 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxshared.arguments import BY_NAME, checked, whole
 from jaxshared.base import Model, Result
 from jaxshared.boolean import joint
 from jaxshared.boolean.flip import Flipped, flip
@@ -24,7 +25,8 @@ from jaxshared.boolean.lanes import greedy_start
 from jaxshared.boolean.model import as_result
 from jaxshared.boolean.pattern import Factors, take_apart
 from jaxshared.boolean.product import as_boolean
-from jaxshared.checks import whole_number
+from jaxshared.checks import place, whole_number
+from jaxshared.given import model_of
 from jaxshared.grid import Grid, apart, grid_settings
 from jaxshared.problem import named_hyper
 from jaxshared.typing import AnyHyper, Array, Sources
@@ -53,6 +55,7 @@ class BooleanSweep(Grid):
 
     def lane(self, number: int) -> Result:
         """The Result of one lane."""
+        number = place(number, "number", len(self), "lanes")
         return self.results[number]
 
     def best(self, **where: Any) -> Any:
@@ -88,6 +91,9 @@ def sweep(
     >>> grid.objective.ravel().tolist()
     [576.0, 576.0, 0.0, 0.0]
     """
+    checked(locals(), key=None if key is None else BY_NAME["key"], max_steps=whole(0))
+    if not model_of(model).searches:
+        raise TypeError(f"model is {model}: pass a Boolean one, for example js.JSBMF(2, (1, 1)).")
     sources = as_boolean(sources)
     restarts = whole_number(restarts, "restarts")
     max_steps = whole_number(max_steps, "max_steps", 0)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from jaxshared.arguments import checked, each, whole
 from jaxshared.base import Params
 from jaxshared.boolean.pattern import as_pattern, basis_of, joint_pattern, sets_of
 from jaxshared.typing import Array
@@ -44,6 +45,13 @@ def planted(
     >>> [x.shape for x in data.sources], [z.shape for z in data.params.coefs]
     ([(150, 110), (150, 200)], [(110, 20), (200, 20)])
     """
+    checked(
+        locals(),
+        features=whole(),
+        samples=each(whole(), "whole numbers"),
+        shared=whole(0),
+        specific=each(whole(0), "whole numbers"),
+    )
     pattern = joint_pattern(shared, specific) if sharing is None else as_pattern(sharing)
     sets = tuple(members for members, _ in pattern)
     num_sources = 1 + max(i for members in sets for i in members)

@@ -7,7 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from jaxshared.arguments import checked, whole
+from jaxshared.boolean.flip import boolean_factors
 from jaxshared.boolean.pattern import columns_of, given_sets, ranks_of
+from jaxshared.checks import several
 from jaxshared.typing import AnyParams
 
 __all__ = ["FactorWords", "describe_factors", "factors_in_words"]
@@ -40,7 +43,13 @@ def factors_in_words(
     >>> factors_in_words(params, ["moon", "god", "year"], [["a", "b"], ["c"]])
     [FactorWords(owner=None, column=0, terms=['moon', 'year'], members=[['a'], ['c']])]
     """
+    boolean_factors(params)
     sets, ranks = given_sets(sharing, len(params.coefs)), ranks_of(params)
+    if len(params.bases) != len(sets):
+        raise ValueError(
+            f"params has {len(params.bases)} bases, and {len(params.coefs)} sources have {len(sets)} of this "
+            f"pattern: pass the factors as they were found, and their sharing."
+        )
     terms = _labels(terms, len(params.bases[0]), "terms")
     if members is None:
         members = [range(len(coef)) for coef in params.coefs]
@@ -85,6 +94,8 @@ def describe_factors(
         source 0: 0, 1
         source 1: 0, 1
     """
+    checked(locals(), most=whole(0))
+    boolean_factors(params)
     names = [f"source {i}" for i in range(len(params.coefs))] if names is None else list(names)
     if len(names) != len(params.coefs):
         raise ValueError(f"names has {len(names)} names for {len(params.coefs)} sources.")
@@ -108,7 +119,7 @@ def _whose(owner, names):
 
 
 def _labels(labels, size, name):
-    labels = [str(label) for label in labels]
+    labels = [str(label) for label in several(labels, name, "labels")] if size else []
     if len(labels) != size:
         raise ValueError(
             f"{name} has {len(labels)} labels for {size} rows of a factor: pass one each."

@@ -103,7 +103,13 @@ def frame_corpora(
     titles = ids if title is None else np.asarray(_column(frame, title, name).astype(str), object)
     if outlet is None:
         return (Corpus(name, tuple(ids), tuple(titles), tuple(texts)),)
-    owners = np.asarray(_column(frame, outlet, name).astype(str))
+    owners = _column(frame, outlet, name)
+    if owners.isna().any():
+        raise ValueError(
+            f"{name}: {int(owners.isna().sum())} texts have no {outlet!r} (first in row "
+            f"{int(np.argmax(owners.isna()))}): drop them, or say whose they are."
+        )
+    owners = np.asarray(owners.astype(str))
     return tuple(
         Corpus(each, *(tuple(part[owners == each]) for part in (ids, titles, texts)))
         for each in np.unique(owners).tolist()

@@ -69,7 +69,23 @@ def count_terms(documents: Any, *, vectorizer: Any = None, **options: Any) -> Co
             options = {"analyzer": _itself, **options}
         from sklearn.feature_extraction.text import CountVectorizer
 
+        unknown = sorted(set(options) - set(CountVectorizer().get_params()))
+        if unknown:
+            raise TypeError(
+                f"{unknown[0]} is no option of count_terms, and none of vectorizer_options: see "
+                f"scikit-learn's "
+                f"CountVectorizer for those there are."
+            )
         vectorizer = CountVectorizer(**options)
-    counts = vectorizer.fit_transform(documents)
+    try:
+        counts = vectorizer.fit_transform(documents)
+    except ValueError as error:
+        if "empty vocabulary" not in str(error):
+            raise
+        raise ValueError(
+            "documents holds no term: all are empty, stop words, or single letters, which a "
+            "token_pattern of your "
+            "own would keep."
+        ) from None
     vocabulary = np.asarray(vectorizer.get_feature_names_out(), dtype=str)
     return Counts(scipy.sparse.csr_array(counts.T), vocabulary, np.arange(len(documents)))

@@ -7,9 +7,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+from jaxshared.arguments import checked, each, whole
 from jaxshared.data.manual import Manual, manual
 
 __all__ = ["LabelledSources", "Manual", "digit_views", "digits", "manual"]
+
+
+# Which digits there are.
+DIGITS = each(whole(0, 9), "digits")
 
 
 class LabelledSources(NamedTuple):
@@ -36,6 +41,7 @@ def digits(
     >>> [x.shape for x in data.sources], sorted(set(data.labels[1].tolist()))
     ([(64, 902), (64, 895)], [3, 4, 5, 6, 7, 8, 9])
     """
+    checked(locals(), first=DIGITS, second=DIGITS)
     images, truth = _load()
     chosen = [np.isin(truth, list(first)), np.isin(truth, list(second))]
     turn = np.zeros(len(truth), int)
@@ -62,6 +68,7 @@ def digit_views(*, limit: int | None = None) -> LabelledSources:
     >>> [x.shape for x in data.sources], data.labels[0].shape, data.names
     ([(64, 100), (32, 100), (112, 100)], (100,), ('pixels', 'profiles', 'strokes'))
     """
+    checked(locals())
     images, truth = _load()
     grid = images.reshape(-1, 8, 8)[:limit]
     sums = np.concatenate([grid.sum(1), grid.sum(2)], axis=1)

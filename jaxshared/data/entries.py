@@ -13,9 +13,16 @@ import jax.numpy as jnp
 from jax import export
 
 from jaxshared.data.sparse import Sparse
-from jaxshared.data.weighted import Weighted
+from jaxshared.data.weighted import Gapped, Weighted
 
-__all__ = ["entry_products", "entry_sum", "everywhere_products", "everywhere_sum", "stored"]
+__all__ = [
+    "entry_products",
+    "entry_sum",
+    "everywhere_products",
+    "everywhere_sum",
+    "rest_is_zero",
+    "stored",
+]
 
 # So many entries at a time, but some rows at least: they stay in the cache.
 CHUNK = 2**18
@@ -25,6 +32,11 @@ ROWS = 32
 def stored(source):
     """Whether a source stores some of its entries only."""
     return isinstance(source, Sparse) or (isinstance(source, Weighted) and source.sparse)
+
+
+def rest_is_zero(source):
+    """Whether what a source does not store are zeros that were seen, and so the business of the loss."""
+    return isinstance(source, Sparse | Gapped)
 
 
 def entry_sum(source, basis, coef, function):
@@ -51,12 +63,17 @@ def entry_products(source, basis, coef, function, side, factor):
     """``function(x, a)`` gives matrices of entries; their products with ``factor``.
 
     On side 0 the factor stands at the samples (some columns of ``coef``) and the results are like a
-    basis; on side 1 it stands at the features and they are like a coef.
+    basis; on side 1 it stands at the features and they are like a coef. The gaps of a sparse source are
+    filled in with the approximation.
     """
     if stored(source):
-        x, w = _stored_values(source, "columns" if side else "rows")
+        layout = "columns" if side else "rows"
         pattern = _pattern(source).T if side else _pattern(source)
         a = pattern.sampled(coef, basis) if side else pattern.sampled(basis, coef)
+        if isinstance(source, Gapped):
+            x, w = source.filled(layout, a), 1
+        else:
+            x, w = _stored_values(source, layout)
         return tuple(pattern.spread(w * entries, factor) for entries in function(x, a))
     values, weights = _dense_values(source)
     return _dense_products(values, weights, basis, coef, function, side, factor)

@@ -43,8 +43,8 @@ MARKET = b"0123456789+-.eE \t\r\nnaifNAIF"
 def read_source(path, *, transpose=False, header=None, index=None) -> Table:
     """The :class:`Table` in a file, rows being features; ``transpose`` if its rows are samples.
 
-    ``"file.npz:name"`` takes one array of several. ``header`` and ``index`` say whether the first
-    row and the first column of a text table hold names; None finds out, by the rules of
+    ``"file.npz:name"`` takes one array of several, ``"file.h5ad:name"`` a layer. ``header`` and
+    ``index`` say whether first row and column of a table hold names; None finds out, by the rules of
     :func:`jaxshared.data.tables.read_table`. An .h5ad file says itself which are the samples.
 
     >>> import tempfile, pathlib
@@ -63,7 +63,7 @@ def read_source(path, *, transpose=False, header=None, index=None) -> Table:
         if kind.startswith((".csv", ".tsv")):
             table = read_table(path, tabs=kind.startswith(".tsv"), header=header, index=index)
         else:
-            table = READERS[kind.removesuffix(".gz")](path, name)
+            table = READERS[kind.removesuffix(".gz")](path, name if kind != ".parquet" else index)
     except (MemoryError, ImportError):
         raise
     except Exception as error:  # whatever a reader stumbles over, it is the file that is told
@@ -114,9 +114,10 @@ def _sentence(path, error):
 
 
 def _split_name(path):
-    """(file, ":", array) for ``file.npz:array`` and ``file.h5mu:modality``."""
+    """(file, ":", array) for ``file.npz:array``, ``file.h5ad:layer`` and ``file.h5mu:modality``."""
     head, colon, tail = path.rpartition(":")
-    return (head, colon, tail) if head.lower().endswith((".npz", ".h5mu")) else (path, "", "")
+    named = head.lower().endswith((".npz", ".h5ad", ".h5mu"))
+    return (head, colon, tail) if named else (path, "", "")
 
 
 def _check_numbers(dtype):
@@ -232,17 +233,17 @@ def _market(path, text):
     return scipy.io.mmread(text)
 
 
-def _parquet(path, name):
+def _parquet(path, index):
     frames, parquet = needed("pandas", ".parquet", "files"), "pyarrow.parquet"
     found = needed(parquet, ".parquet", "files").read_metadata(path)
     check_expansion(8 * found.num_rows * found.num_columns, os.path.getsize(path), path)
-    return named_frame(frames.read_parquet(path))
+    return named_frame(frames.read_parquet(path), index=index)
 
 
 def _h5ad(path, name):
     """Observations are samples and variables are features, whichever way round the file is asked."""
     with _hdf5(path, ".h5ad") as file:
-        return _annotated(file, path)
+        return _annotated(file, path, name)
 
 
 def _h5mu(path, name):
@@ -263,11 +264,19 @@ def _hdf5(path, kind):
     return needed("h5py", kind, "anndata").File(path, "r")
 
 
-def _annotated(group, path):
+def _annotated(group, path, layer=""):
     read = needed("anndata.io", ".h5ad", "anndata").read_elem
-    parts = [group["X"]] if "encoding-type" not in group["X"].attrs else _parts(group["X"])
+    layers = list(group["layers"]) if "layers" in group else []
+    if layer not in ("", *layers) or (not layer and "X" not in group):
+        wanted = f"layer {layer!r}" if layer else "X"
+        known = (
+            f"only the layers {', '.join(layers)}: write {path}:NAME" if layers else "and no layers"
+        )
+        raise ValueError(f"it has no {wanted}, {known}")
+    node = group["layers"][layer] if layer else group["X"]
+    parts = [node] if "encoding-type" not in node.attrs else _parts(node)
     check_expansion(sum(part.nbytes for part in parts), os.path.getsize(path), path)
-    matrix = read(group["X"])
+    matrix = read(node)
     features, samples = (tuple(map(str, read(group[axis]).index)) for axis in ("var", "obs"))
     _check_numbers(matrix.dtype)
     if scipy.sparse.issparse(matrix):

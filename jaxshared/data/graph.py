@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 import scipy  # its parts are loaded when they are used
 
+from jaxshared.arguments import named
 from jaxshared.checks import whole_number
 from jaxshared.data.shards import split_graph
 from jaxshared.data.sources import as_source, host
@@ -183,6 +184,7 @@ def _padded(matrix, size):
 
 def laplacian(graph: Graph) -> Any:
     """:math:`L = D - G` as a scipy.sparse array, for those who want to look at it."""
+    named(Graph, "what js.graph.as_graph returned")(graph, "graph")
     return scipy.sparse.diags_array(np.asarray(graph.degrees)) - graph.weights.to_scipy()
 
 
@@ -197,6 +199,7 @@ def roughness(graph: Graph, coef: Array) -> Array:
     >>> roughness(graph, jnp.array([[1.0, 5.0], [4.0, 5.0]])).tolist()
     [18.0, 0.0]
     """
+    named(Graph, "what js.graph.as_graph returned")(graph, "graph")
     if not isinstance(graph, Graph):
         raise TypeError(f"graph is a {type(graph).__name__}: pass what as_graph returns.")
     if coef.shape[0] != graph.degrees.shape[0]:

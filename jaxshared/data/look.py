@@ -1,4 +1,4 @@
-"""One look at a streamed source, and its blocks as the device wants them."""
+"""One look at a streamed source: whether it can be fitted, its sums, and how large its blocks are."""
 
 from __future__ import annotations
 
@@ -8,13 +8,11 @@ import jax
 import numpy as np
 import scipy  # its parts are loaded when they are used
 
-from jaxshared.data.shards import padded_rows
 from jaxshared.data.sources import unmasked
-from jaxshared.data.sparse import Compressed, Sparse
 from jaxshared.data.stream import MASKED, ahead
 from jaxshared.data.structure import check_structure
 
-__all__ = ["Facts", "look", "on_device", "ready"]
+__all__ = ["Facts", "look"]
 
 
 class Facts(NamedTuple):
@@ -28,17 +26,19 @@ class Facts(NamedTuple):
     stored: int  # in the largest block; 0 for a dense source
     bytes: int
     dtype: Any
+    sums: Any  # of each feature, over the samples
 
 
 def look(source, name):
     """One pass that checks the entries and sums them up."""
-    samples = total = squares = largest = most = size = 0
+    samples = squares = largest = most = size = sums = 0
     high = 0.0
     features, dtype = None, np.float32
     for block in ahead(source.blocks(), lambda block: block):
         unmasked(block, f"{name}: a block", MASKED)
         if scipy.sparse.issparse(block):
             check_structure(block, f"{name}: a block")
+            block = _summed(block)
         values = block.data if scipy.sparse.issparse(block) else np.asarray(block)
         if block.ndim != 2 or features not in (None, block.shape[1]):
             raise ValueError(
@@ -46,9 +46,9 @@ def look(source, name):
             )
         if values.dtype.kind not in "biuf":
             raise TypeError(f"{name} has dtype {values.dtype}: pass real numbers.")
-        added = float(values.sum(dtype=np.float64))
+        own = np.asarray(block.sum(axis=0, dtype=np.float64)).ravel()
         # the least of values with a NaN is NaN
-        if not (np.isfinite(added) and values.min(initial=0) >= 0):
+        if not (np.isfinite(own).all() and values.min(initial=0) >= 0):
             raise ValueError(
                 f"{name} has entries that are negative or not finite, in samples {samples} to "
                 f"{samples + block.shape[0]}."
@@ -57,7 +57,7 @@ def look(source, name):
         flat = values.ravel().astype(kind, copy=False)
         features, samples = block.shape[1], samples + block.shape[0]
         high = max(high, float(values.max(initial=0)))
-        total += added
+        sums = sums + own
         parts = (flat[at : at + 2**20] for at in range(0, flat.size, 2**20))
         with np.errstate(over="ignore"):  # told below, by the largest entry
             squares += sum(float(np.dot(part, part)) for part in parts)
@@ -74,22 +74,13 @@ def look(source, name):
             f"{name} has entries up to {high:.3g}, whose squares leave the range of "
             f"{np.dtype(dtype)}: divide it by {high:.3g} first."
         )
-    return Facts(features, samples, total, squares, largest, most, size, dtype)
+    return Facts(features, samples, float(sums.sum()), squares, largest, most, size, dtype, sums)
 
 
-def ready(block, fact, dtype):
-    """A block of samples as the device wants it, padded to the largest one."""
-    missing = fact.rows - block.shape[0]
-    if not fact.stored:
-        block = np.asarray(block, dtype)
-        return np.pad(block, ((0, missing), (0, 0))) if missing else block
-    block = scipy.sparse.csr_array(block, dtype=dtype)
-    block.resize((fact.rows, fact.features))
-    return tuple(padded_rows(side, fact.stored) for side in (block.T.tocsr(), block))
-
-
-def on_device(arrays):
-    """What the model sees: features in rows."""
-    if isinstance(arrays, tuple):
-        return Sparse(*(Compressed(*side) for side in arrays))
-    return arrays.T if arrays is not None else None
+def _summed(block):
+    """Compressed rows in which no entry is stored twice: squares of parts are not those of their sum."""
+    rows = scipy.sparse.csr_array(block)
+    if not rows.has_canonical_format:
+        rows = rows.copy()
+        rows.sum_duplicates()
+    return rows

@@ -7,6 +7,8 @@ import inspect
 import re
 from typing import Any, NamedTuple
 
+from jaxshared.arguments import checked
+
 __all__ = ["Manual", "manual"]
 
 COMMON = ("stats", "signal", "sparse")
@@ -46,6 +48,7 @@ def manual(*, limit: int | None = None) -> Manual:
     >>> [x.shape[1] for x in pages.sources], pages.samples[0][0]
     ([45, 65], 'special.agm')
     """
+    checked(locals())
     from sklearn.feature_extraction.text import TfidfVectorizer  # slow to import
 
     pages: tuple[list[Any], list[Any]] = ([], [])

@@ -18,6 +18,7 @@ import jax
 import numpy as np
 import scipy  # its parts are loaded when they are used
 
+from jaxshared.checks import short
 from jaxshared.data.weighted import Weighted
 
 __all__ = ["Aligned", "Elsewhere", "Names", "Table", "as_table", "listed", "oriented", "tell"]
@@ -143,6 +144,7 @@ def _unpacked(aligned):
 def as_table(source, *, rows="features", name="source") -> Table:
     """A source with its names: of a DataFrame, of an AnnData (whose rows are always samples), or none."""
     if isinstance(source, Table):
+        _check_names(source, name)
         return source if rows == "features" else source.T
     if isinstance(source, Weighted) and source.called is not None:
         plain = dataclasses.replace(source, called=None)
@@ -168,6 +170,19 @@ def as_table(source, *, rows="features", name="source") -> Table:
     if rows == "features":
         return table
     return table.T if hasattr(table.values, "T") else Table(np.asarray(table.values).T)
+
+
+def _check_names(table, name):
+    """A Table that a user made has one name per row and column, or none."""
+    plain = isinstance(table.values, np.ndarray | jax.Array) or scipy.sparse.issparse(table.values)
+    if not plain:  # samples that are split over devices have places without a name
+        return
+    for axis, size in zip(ROWS, np.shape(table.values)):
+        own = getattr(table, axis)
+        if own is not None and (isinstance(own, str) or len(own) != size):
+            raise ValueError(
+                f"{name} has {size} {axis} but {short(own)} as their names: give one name each."
+            )
 
 
 def tell(message):

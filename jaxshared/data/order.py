@@ -7,6 +7,7 @@ import dataclasses
 import numpy as np
 import scipy  # its parts are loaded when they are used
 
+from jaxshared.checks import short
 from jaxshared.data.names import (
     ROWS,
     Aligned,
@@ -48,19 +49,25 @@ def align(
         raise ValueError(f"how is {how!r}: choose 'common' or 'union'.")
     if aligned not in ROWS:
         raise ValueError(f"aligned is {aligned!r}: choose 'features' or 'samples'.")
-    return Aligned(*named_sources(oriented(sources, rows), aligned, how))
+    found = Aligned(*named_sources(oriented(sources, rows), aligned, how))
+    for i, source in enumerate(found.sources):
+        if len(getattr(source, "shape", ())) != 2:
+            raise TypeError(
+                f"sources[{i}] is {short(source)}: pass matrices or tables with names, as DataFrames."
+            )
+    return found
 
 
-def named_sources(sources, aligned, how=None):
+def named_sources(sources, aligned, how=None, called=None):
     """``(matrices, names)``: in one order where they carry names, and as they came where not.
 
     Without ``how``, what all sources have is kept, and the user is told if that leaves something out.
-    ``names`` is None where nothing has a name.
+    ``names`` is None where nothing has a name; messages call the sources as ``called`` says.
     """
     if isinstance(sources, Aligned):
         return sources.sources, sources.names
     names, given = listed(sources)
-    called = tuple(f"sources[{name!r}]" for name in names or range(len(given)))
+    called = called or tuple(f"sources[{name!r}]" for name in names or range(len(given)))
     tables = [as_table(each, name=name) for each, name in zip(given, called)]
     if len(tables) > 1:
         tables = _in_one_order(tables, called, aligned, how)
@@ -175,8 +182,8 @@ def _in_one_order(tables, called, aligned, how):
     if how is None and len(union) > len(common):
         tell(
             f"{' and '.join(called)} have {', '.join(str(len(each)) for each in own)} {aligned}, "
-            f"{len(common)} of them in common: only those are used. To say so, or to keep all "
-            f"{len(union)}, pass js.align(sources, how='common') or how='union'."
+            f"{len(common)} of them in common: only those are used. To say so, or to keep all {len(union)}, "
+            f"pass js.align(sources, how='common') or how='union' (--align on the command line)."
         )
     if how == "union" and aligned == "samples" and len(union) > len(common):
         raise ValueError(
@@ -247,7 +254,8 @@ def _look_both_ways(tables, own, called, aligned, other):
     axis = "rows" if aligned == "features" else "columns"
     tell(
         f"the {axis} of {' and '.join(called)} have no names but the others have the same ones: are they the "
-        f"other way round? If these are their {aligned}, pass rows='samples' (or their transpose)."
+        f"other way round? If these are their {aligned}, pass rows='samples' (--transpose on the command "
+        f"line)."
     )
 
 
@@ -265,7 +273,7 @@ def _strangers(tables, own, called, aligned, other):
     if None not in theirs and _mostly_alike(theirs):
         return (
             f"{text}, but many of {other}: they lie the other way round. If their rows are samples, pass "
-            f"rows='samples'."
+            f"rows='samples' (--transpose on the command line)."
         )
     for name, across in zip(called[1:], theirs[1:]):
         if across is not None and _mostly_alike([own[0], across]):
@@ -292,7 +300,7 @@ def _taken(values, places, aligned):
         return _taken(values.T, places, "features").T
     if isinstance(values, Weighted):
         parts = (_taken(part, places, aligned) for part in (values.values, values.weights))
-        return Weighted(*parts, values.top)
+        return type(values)(*parts, values.top)
     if isinstance(values, Sparse):  # zeros that are stored may be seen ones
         return Sparse.from_scipy(_taken(values.to_scipy(), places, aligned), keep_zeros=True)
     if not scipy.sparse.issparse(values):

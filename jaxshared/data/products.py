@@ -15,7 +15,8 @@ from jaxshared.data.crossed import Product
 from jaxshared.data.partial import Partial
 from jaxshared.data.sparse import Sparse
 from jaxshared.data.split import bare
-from jaxshared.data.weighted import Weighted
+from jaxshared.data.summary import Summary
+from jaxshared.data.weighted import Gapped, Weighted
 from jaxshared.transforms import multilinear, register
 
 __all__ = [
@@ -68,6 +69,9 @@ def model_total(source, basis, coef):
     source = bare(source)
     if not isinstance(source, Weighted):
         return jnp.dot(basis.sum(0), coef.sum(0))
+    if isinstance(source, Gapped):
+        gaps = source.in_gaps(source.weights.sampled(basis, coef))
+        return jnp.dot(basis.sum(0), coef.sum(0)) - gaps
     if source.sparse:
         return jnp.sum(source.weights.data * source.weights.sampled(basis, coef))
     return jnp.sum(basis * (source.weights @ coef))
@@ -153,5 +157,8 @@ def gram_error(source, basis, coef):
 
 def gram_change(source, basis, coef):
     """By how much the factors change the squared error of the source from its squared norm."""
-    cross = jnp.sum(coef * transposed_product(source, basis))
+    if isinstance(source, Summary):
+        cross = source.inner(basis, coef)
+    else:
+        cross = jnp.sum(coef * transposed_product(source, basis))
     return jnp.sum((basis.T @ basis) * (coef.T @ coef)) - 2 * cross

@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import scipy  # its parts are loaded when they are used
@@ -17,35 +18,27 @@ import scipy  # its parts are loaded when they are used
 from jaxshared.data.names import ROWS, as_table, tell
 from jaxshared.data.order import counted, matched
 from jaxshared.data.sources import as_source, dense_values
-from jaxshared.data.sparse import Sparse
+from jaxshared.data.sparse import Sparse, float_type
 from jaxshared.data.structure import check_structure
-from jaxshared.data.weighted import Weighted
+from jaxshared.data.weighted import Gapped, Weighted
 from jaxshared.typing import Source
 
 __all__ = ["missing", "observed", "weighted"]
-
-# A sparse source with missing entries is made dense, up to so many of them.
-LARGEST = 2**28
 
 
 def missing(source: Source, name: str = "source") -> Weighted:
     """A source whose NaN entries were not seen: they take no part in the fit.
 
     Takes what :func:`jaxshared.fit` takes: arrays, masked arrays, DataFrames, whose names are kept; in a
-    sparse matrix a stored NaN is missing and what is not stored is zero, as ever. The result is dense then:
-    entry weights that are sparse say what was seen, and here that is all but a few entries.
+    sparse matrix, which stays sparse, a stored NaN is missing and what is not stored is zero, as ever.
 
     >>> missing(np.array([[1.0, np.nan], [2.0, 3.0]])).weights.tolist()
     [[1.0, 0.0], [1.0, 1.0]]
     """
     table = as_table(source, name=name)
-    given = table.values
-    if scipy.sparse.issparse(given) and np.prod(given.shape, dtype=float) > LARGEST:
-        raise ValueError(
-            f"{name} is sparse with {given.shape[0]} x {given.shape[1]} entries, and js.missing is dense. "
-            f"Use js.observed where only what it stores was seen."
-        )
-    values = np.asarray(dense_values(given, name))
+    if scipy.sparse.issparse(table.values):
+        return _called(_gapped(table.values, name), table)
+    values = np.asarray(dense_values(table.values, name))
     seen = ~np.isnan(values)
     return weighted(dataclasses.replace(table, values=np.where(seen, values, 0)), seen, name)
 
@@ -56,28 +49,46 @@ def weighted(source: Source, weights: Any, name: str = "source") -> Weighted:
     Names of a DataFrame are kept, and weights that have names too are put in their order. Where
     ``source`` is sparse and so are the weights, the stored weights are those of the seen
     entries and nothing is known of the rest, nor of entries whose stored weight is zero; with dense
-    weights the source becomes dense.
+    weights the source becomes dense. Under ``jit`` and ``grad`` both are plain arrays, of which
+    nothing but the shapes can be checked.
 
     >>> weighted(np.array([[1.0, 2.0]]), np.array([[1.0, 0.5]])).top.tolist()
     1.0
     """
+    if any(isinstance(each, jax.core.Tracer) for each in (source, weights)):
+        return _traced(source, weights, name)
     table = as_table(source, name=name)
     theirs = as_table(weights, name=f"weights of {name}")
     labels = [counted([table, theirs], axis)[0] for axis in ROWS]
     weights = matched(theirs, *labels, name=f"weights of {name}", of=name).values
-    found = _weighted(table.values, weights, name)
+    return _called(_weighted(table.values, weights, name), table)
+
+
+def _called(found, table):
+    """With the names that its table has."""
     if not (table.features or table.samples or table.counting):
         return found
     return dataclasses.replace(found, called=dataclasses.replace(table, values=None))
 
 
+def _gapped(source, name):
+    """Zeros in the place of what is stored as NaN, and weights that say where they are."""
+    check_structure(source, name)
+    matrix = scipy.sparse.csr_array(source, dtype=float_type(source.dtype), copy=True)
+    matrix.sum_duplicates()
+    seen = ~np.isnan(matrix.data)
+    pattern, gaps = matrix.copy(), matrix.copy()
+    pattern.data, gaps.data = seen.astype(matrix.dtype), 1 - seen.astype(int)
+    matrix.data = np.where(seen, matrix.data, 0)
+    as_source(matrix, name)  # finite and not negative
+    counts = zip(matrix.shape[::-1], (gaps.sum(axis=1), gaps.sum(axis=0)))
+    _tell_empty([every - own for every, own in counts], name)
+    values, weights = (Sparse.from_scipy(m, keep_zeros=True) for m in (matrix, pattern))
+    return Gapped(values, weights, jnp.ones((), values.dtype))
+
+
 def _weighted(source, weights, name):
-    shapes = _shape(source, name), _shape(weights, f"weights of {name}")
-    if shapes[0] != shapes[1] or len(shapes[1]) != 2:
-        raise ValueError(
-            f"{name} has shape {shapes[0]} but its weights have shape {shapes[1]}: give one weight per "
-            f"entry."
-        )
+    _check_shapes(_shape(source, name), _shape(weights, f"weights of {name}"), name)
     if scipy.sparse.issparse(source) and scipy.sparse.issparse(weights):
         return _on_pattern(source, weights, name)
     weights = as_source(weights, f"weights of {name}")
@@ -88,6 +99,28 @@ def _weighted(source, weights, name):
     _check_seen(np.asarray(weights) > 0, name)
     weights = weights.astype(dtype)
     return Weighted(values.astype(dtype), weights, jnp.max(weights))
+
+
+def _traced(source, weights, name):
+    """Of arrays whose entries are not known while a program is traced."""
+    for each, what in ((source, name), (weights, f"weights of {name}")):
+        if not isinstance(each, jax.Array | np.ndarray):
+            raise TypeError(
+                f"{what} is a {type(each).__name__}: under jit and grad js.weighted takes arrays alone. "
+                f"Call it outside, and give the program what it returns."
+            )
+    _check_shapes(np.shape(source), np.shape(weights), name)
+    dtype = float_type(jnp.result_type(source, weights))
+    source, weights = (jnp.asarray(each, dtype) for each in (source, weights))
+    top = jax.lax.stop_gradient(jnp.max(weights))  # a bound, of which no minimum depends
+    return Weighted(jnp.where(weights > 0, source, 0), weights, top)
+
+
+def _check_shapes(source, weights, name):
+    if source != weights or len(weights) != 2:
+        raise ValueError(
+            f"{name} has shape {source} but its weights have shape {weights}: give one weight per entry."
+        )
 
 
 def _shape(matrix, name):
@@ -157,7 +190,11 @@ def _on_pattern(source, weights, name):
 
 def _check_seen(seen, name):
     """At least something seen; a warning for rows or columns of which nothing is."""
-    counts = [np.asarray((seen != 0).sum(axis=1 - axis)).ravel() for axis in (0, 1)]
+    _tell_empty([np.asarray((seen != 0).sum(axis=1 - axis)).ravel() for axis in (0, 1)], name)
+
+
+def _tell_empty(counts, name):
+    """Of how many entries of each feature and of each sample were seen."""
     if not counts[0].any():
         raise ValueError(f"{name} has no seen entry: there is nothing to fit.")
     for count, what in zip(counts, ("feature", "sample")):

@@ -16,6 +16,7 @@ import numpy as np
 import scipy  # its parts are loaded when they are used
 from jax.sharding import NamedSharding, PartitionSpec
 
+from jaxshared.arguments import maybe, named, text
 from jaxshared.data.names import Aligned, Table, as_table, listed
 from jaxshared.data.sources import as_source, host, unmasked
 from jaxshared.data.sparse import Compressed, Sparse, jax_sparse_kind
@@ -48,8 +49,12 @@ def shard(sources: Sources, mesh: jax.sharding.Mesh, axis: str | None = None) ->
     >>> x.shape, x.count
     ((3, 4), 4)
     """
+    named(jax.sharding.Mesh, "a mesh, for example jax.make_mesh((2,), ('samples',))")(mesh, "mesh")
+    maybe(text)(axis, "axis")
     names, given = listed(sources)
     called = [f"sources[{name!r}]" for name in names or range(len(given))]
+    if not called:
+        raise ValueError("no sources: pass at least one (features, samples) matrix.")
     if names is not None:
         each = zip(given, called)
         return dict(zip(names, (_shard(source, mesh, axis, name) for source, name in each)))
@@ -105,11 +110,15 @@ def _on_host(source, name):
         return host(source)
     if scipy.sparse.issparse(source):
         check_structure(source, name)  # before compiled code takes it apart
-    return (
-        source
-        if isinstance(source, Weighted) or scipy.sparse.issparse(source)
-        else np.asarray(source)
-    )
+    if isinstance(source, Weighted):
+        return source
+    found = source if scipy.sparse.issparse(source) else np.asarray(source)
+    if found.ndim != 2 or found.dtype.kind not in "biuf":
+        raise ValueError(
+            f"{name} is of shape {found.shape} and type {found.dtype}: a source is a matrix of real numbers, "
+            f"(features, samples)."
+        )
+    return found
 
 
 @dataclasses.dataclass(frozen=True)
@@ -180,6 +189,11 @@ def _placed(source, split):
             return np.where(slots < plan.totals[d], plan.firsts[d] + slots, -1).astype(np.int32)
 
         numbers = plan.array((plan.width * split.count,), (True,), number)
+    if isinstance(source, Weighted) and source.rest_seen:
+        raise ValueError(
+            "a sparse source with missing entries cannot be split over devices: make it dense, or use "
+            "js.observed where only what it stores was seen."
+        )
     if isinstance(source, Weighted):
         both = (source.values, source.weights)
         parts = (host(part) if source.sparse else np.asarray(part) for part in both)

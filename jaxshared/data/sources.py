@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 import scipy  # its parts are loaded when they are used
 
+from jaxshared.arguments import among, checked, maybe, whole
 from jaxshared.data.names import as_table, oriented
 from jaxshared.data.order import named_sources
 from jaxshared.data.sparse import Sparse, float_type, jax_sparse_kind
@@ -52,6 +53,7 @@ def as_sources(
     carry names (:mod:`jaxshared.data.order`), it is put in one order by them. ``rows`` says what their
     rows are.
     """
+    checked(locals(), aligned=among("features", "samples"), num_sources=maybe(whole()))
     sources = oriented(sources, rows)
     return checked_sources(sources, aligned=aligned, num_sources=num_sources)[0]
 
@@ -109,7 +111,7 @@ def as_source(source: Source, name: str = "source") -> Any:
     ValueError: source has 1 negative entry (first at [0, 1]: -2.0): factorisation needs non-negative data.
     """
     source = _convert(as_table(source).values, name)
-    if min(source.shape) == 0:
+    if any(size == 0 for size in source.shape):  # sizes may be symbols
         raise ValueError(
             f"{name} has shape {source.shape}: it needs at least one feature and one sample."
         )

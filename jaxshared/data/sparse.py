@@ -18,8 +18,11 @@ import jax.numpy as jnp
 import numpy as np
 import scipy  # its parts are loaded when they are used
 
+from jaxshared.arguments import numbers
+from jaxshared.checks import short
 from jaxshared.data.sparse_products import places_of, sampled_p, spmm_p, spread_p
 from jaxshared.data.split import Split
+from jaxshared.data.structure import check_structure
 from jaxshared.typing import Array
 
 __all__ = ["Compressed", "Sparse", "float_type", "jax_sparse_kind"]
@@ -54,6 +57,9 @@ class Sparse:
     @classmethod
     def from_scipy(cls, matrix: Any, dtype: Any = None, *, keep_zeros: bool = False) -> Sparse:
         """From any scipy.sparse matrix or array; duplicates are summed, stored zeros dropped or kept."""
+        if not scipy.sparse.issparse(matrix):
+            raise TypeError(f"matrix is {short(matrix)}: pass a scipy.sparse matrix or array.")
+        check_structure(matrix, "matrix")
         if dtype is None:
             dtype = float_type(matrix.dtype)
         rows = scipy.sparse.csr_array(matrix, dtype=dtype, copy=True)
@@ -117,6 +123,8 @@ class Sparse:
         """
         if self.split is not None:
             raise ValueError("the matrix is split over devices: change its values before js.shard.")
+        if not isinstance(values, jax.Array | np.ndarray):
+            values = numbers(values, "values")
         values = jnp.asarray(values, self.dtype)
         if values.shape != self.data.shape:
             raise ValueError(

@@ -7,6 +7,7 @@ a folder, zarr, backed .h5ad, Parquet. Reading goes on in a thread of its own wh
 from __future__ import annotations
 
 import dataclasses
+import math
 import os
 import queue
 import threading
@@ -16,6 +17,7 @@ from typing import Any
 import numpy as np
 import scipy  # its parts are loaded when they are used
 
+from jaxshared.arguments import between, checked, maybe, whole
 from jaxshared.checks import whole_number
 from jaxshared.data.names import Elsewhere, Table, as_table
 from jaxshared.data.sources import unmasked
@@ -76,6 +78,11 @@ def stream(
     >>> [block.shape for block in stream(np.ones((5, 3)), block=2).blocks()]
     [(2, 3), (2, 3), (1, 3)]
     """
+    checked(
+        locals(),
+        block=maybe(whole()),
+        forget=maybe(between(0, 1, open_below=True, open_above=True)),
+    )
     if block is not None:
         block = whole_number(block, "block", 1)
     found = _opened(source, block)
@@ -95,10 +102,11 @@ def _opened(source, block):
         check_structure(source)
         return _sliced(scipy.sparse.csr_array(source), block)
     if hasattr(source, "shape") and hasattr(source, "__getitem__"):
-        return _sliced(source, block)
+        return _sliced(_checked_rows(source), block)
     if callable(source):
         return Stream(source)
-    if not isinstance(source, Iterable) or isinstance(source, Iterator):
+    empty = hasattr(source, "__len__") and not len(source)
+    if not isinstance(source, Iterable) or isinstance(source, Iterator) or empty:
         raise TypeError(
             f"source is a {type(source).__name__}: it is read once per step, so pass a file, a matrix, a "
             f"list of blocks, or a function that returns an iterator over them."
@@ -106,12 +114,23 @@ def _opened(source, block):
     return Stream(lambda: iter(source))
 
 
+def _checked_rows(source, name="source"):
+    """What is read in blocks has two axes and real numbers."""
+    kind = np.dtype(getattr(source, "dtype", object)).kind
+    if len(source.shape) != 2 or not math.prod(source.shape) or kind not in "biuf":
+        raise ValueError(
+            f"{name} is of shape {tuple(source.shape)} and type {source.dtype}: a stream is a matrix of real "
+            f"numbers, one sample per row."
+        )
+    return source
+
+
 def _of_path(path, block):
     if os.path.isdir(path) and os.path.exists(os.path.join(path, "indptr.npy")):
         return _sliced(_Compressed.at(path), block)
     kind = os.path.splitext(path)[1]
     if kind == ".npy":
-        return _sliced(_Rows.of(path), block)
+        return _sliced(_checked_rows(_Rows.of(path), path), block)
     if kind == ".zarr":
         return _sliced(needed("zarr", "zarr", "anndata").open(path, mode="r"), block)
     if kind == ".h5ad":
@@ -243,6 +262,15 @@ class _Compressed:
         else:
             largest = np.load(file("indices"), mmap_mode="r").max(initial=-1)
             shape = (len(indptr) - 1, int(largest) + 1)
+        begin, end = (int(indptr[slice(at, at + 1)][0]) for at in (0, len(indptr) - 1))
+        if begin or end != len(data) or len(indices) != len(data) or len(indptr) != shape[0] + 1:
+            raise ValueError(
+                f"{folder} is damaged: indptr.npy goes from {begin} to {end} in {len(indptr) - 1} "
+                f"rows, but there are "
+                f"{len(data)} entries, {len(indices)} indices and {shape[0]} rows. It begins at 0 and "
+                f"ends at the "
+                f"number of entries."
+            )
         return cls(data, indices, indptr, shape)
 
     def __getitem__(self, rows):

@@ -19,6 +19,8 @@ __all__ = [
     "check_archive",
     "check_expansion",
     "check_extent",
+    "check_matrices",
+    "check_matrix",
     "check_pointers",
     "check_structure",
     "kind_of",
@@ -33,6 +35,70 @@ LINES_PER_ENTRY = 64
 #: Memory that a file may ask for whatever its size, and how many times its size beyond that.
 FREE_BYTES = 2**30
 EXPANSION = 100
+
+
+def check_matrix(matrix, name):
+    """A ValueError unless this is a matrix on the host: real, finite, non-negative, and not empty.
+
+    >>> check_matrix([[1, -2]], "items")
+    Traceback (most recent call last):
+    ...
+    ValueError: items has -2 at [0, 1]: entries are finite and 0 or more.
+    """
+    matrix = matrix.to_scipy() if hasattr(matrix, "to_scipy") else matrix  # our own
+    if isinstance(matrix, np.ma.MaskedArray) and np.ma.is_masked(matrix):
+        raise ValueError(
+            f"{name} is masked in {np.ma.count_masked(matrix)} entries: fill them in first."
+        )
+    if scipy.sparse.issparse(matrix):
+        if matrix.ndim == 2:
+            check_structure(matrix, name)
+        entries, shape = matrix.tocoo(), matrix.shape
+        array = entries.data
+    else:
+        entries = None
+        try:
+            array = np.asarray(matrix.todense() if hasattr(matrix, "todense") else matrix)
+        except (TypeError, ValueError):  # ragged
+            array = np.asarray(None)
+        shape = array.shape
+    if len(shape) != 2 or not math.prod(shape) or array.dtype.kind not in "biuf":
+        raise ValueError(
+            f"{name} is of shape {shape} and type {array.dtype}: pass a matrix of real numbers, "
+            f"(features, samples)."
+        )
+    bad = np.flatnonzero(~(np.isfinite(array) & (array >= 0)))
+    if bad.size:
+        at = (
+            np.unravel_index(bad[0], shape)
+            if entries is None
+            else [c[bad[0]] for c in entries.coords]
+        )
+        value = array.ravel()[bad[0]]
+        raise ValueError(
+            f"{name} has {value} at [{at[0]}, {at[1]}]: entries are finite and 0 or more."
+        )
+
+
+def check_matrices(sources, *, aligned=None):
+    """``sources`` as a list of matrices on the host, each of them looked at; ``aligned``: 0, "
+    "features, or 1."""
+    one = not isinstance(sources, tuple | list)
+    sources = [sources] if one else list(sources)
+    if not sources:
+        raise ValueError("no sources: pass at least one (features, samples) matrix.")
+    for i, source in enumerate(sources):
+        check_matrix(source, "source" if one else f"sources[{i}]")
+    sizes = [np.shape(source) for source in sources]
+    for i, size in enumerate(sizes):
+        if aligned is not None and size[aligned] != sizes[0][aligned]:
+            what = ("features", "samples")[aligned]
+            raise ValueError(
+                f"sources[{i}] has {size[aligned]} {what} but sources[0] has {sizes[0][aligned]}: "
+                f"here they need the "
+                f"same {what}."
+            )
+    return sources
 
 
 def check_structure(matrix, name="source"):

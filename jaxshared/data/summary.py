@@ -1,4 +1,4 @@
-"""The kind of source of which only sums over its samples are left: X H, its norm, its total."""
+"""The kind of source of which only products with its factors are left, its norm, and its total."""
 
 from __future__ import annotations
 
@@ -15,22 +15,29 @@ __all__ = ["Summary"]
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Summary(Product):
-    """``left`` is the product X H of a source with its coefs: all that a move of its basis asks for.
+    """``left`` is X H, all that a move of the basis asks for; ``right`` is X^T B, the same for the coef.
 
-    Whatever stands for the coefs must have their Gram matrix.
+    One of them is None. Whatever stands for the coefs beside ``left`` must have their Gram matrix.
     """
 
-    samples: int = dataclasses.field(default=0, metadata={"static": True})
+    shape: tuple[int, int] = dataclasses.field(default=(0, 0), metadata={"static": True})
 
     @property
-    def shape(self) -> tuple[int, int]:
-        """(features, samples)."""
-        return self.left.shape[0], self.samples
+    def dtype(self) -> Any:
+        """Of the products."""
+        return self.squared_norm.dtype
 
     @property
     def T(self) -> Any:
-        """Not known any more."""
-        raise TypeError("the samples of a summary are gone: it has no transpose.")
+        """The transpose, whose products are the same two."""
+        size = self.shape[::-1]
+        return Summary(self.right, self.left, self.squared_norm, self.total, size)
 
     def __matmul__(self, dense):
+        if self.left is None:
+            raise TypeError("only one product of a summary is known, and this is the other one.")
         return self.left
+
+    def inner(self, basis, coef):
+        """The sum of X times ``basis @ coef.T``, from the product that is known."""
+        return (coef * self.right).sum() if self.left is None else (basis * self.left).sum()

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
+from jaxshared.arguments import between, checked, whole
 from jaxshared.typing import Array
 
 __all__ = ["LabelledViews", "overlapping_views"]
@@ -48,6 +49,8 @@ def overlapping_views(
     >>> [x.shape for x in views.sources], views.labels.shape, views.pairs.shape
     ([(2, 100), (2, 100)], (100,), (2, 2))
     """
+    sizes = dict(samples=whole(), num_clusters=whole(2), num_views=whole(), features=whole(2))
+    checked(locals(), spread=between(0), **sizes)
     possible = num_clusters * (num_clusters - 1) // 2
     if num_clusters < 2 or features < 2:
         raise ValueError(

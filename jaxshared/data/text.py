@@ -18,10 +18,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy  # its parts are loaded when they are used
 
+from jaxshared.arguments import among, checked, having, maybe, whole
+from jaxshared.checks import several, short
 from jaxshared.data.corpora import Corpus, frame_corpora
 from jaxshared.data.counts import Counts, check_texts, count_terms, is_words
 from jaxshared.data.names import Table
-from jaxshared.data.structure import check_structure
+from jaxshared.data.structure import check_matrix
 from jaxshared.typing import Sources
 
 __all__ = [
@@ -87,10 +89,15 @@ def align(
     >>> vocabulary.tolist(), x.toarray().ravel().tolist(), y.toarray().ravel().tolist()
     (['bus', 'car', 'tram'], [1, 2, 0], [0, 3, 4])
     """
+    checked(locals())
+    sources = several(sources, "sources", "matrices")
+    vocabularies = several(vocabularies, "vocabularies", "lists of terms")
     if how not in ("union", "common"):
         raise ValueError(f"how is {how!r}: choose 'union' or 'common'.")
     sources = [_wide(_rows(source, f"sources[{i}]")) for i, source in enumerate(sources)]
-    vocabularies = [np.asarray(vocabulary, dtype=str) for vocabulary in vocabularies]
+    vocabularies = [
+        terms_of(terms, f"vocabularies[{i}]").astype(str) for i, terms in enumerate(vocabularies)
+    ]
     if not sources or len(sources) != len(vocabularies):
         raise ValueError(
             f"{len(sources)} sources and {len(vocabularies)} vocabularies: give one vocabulary per "
@@ -113,9 +120,17 @@ def align(
 
 def _rows(source, name):
     """Sparse rows of anything that is a matrix; damaged ones are refused before SciPy follows them."""
-    if scipy.sparse.issparse(source):
-        check_structure(source, name)
+    check_matrix(source, name)
     return scipy.sparse.csr_array(source)
+
+
+def terms_of(vocabulary, name):
+    """One term per feature, as an array: a list of text or numbers, not empty."""
+    terms = np.asarray(list(vocabulary) if isinstance(vocabulary, tuple | list) else vocabulary)
+    good = terms.ndim == 1 and terms.size and terms.dtype.kind in "USOiu"
+    if not good or not all(isinstance(term, str | int | np.integer) for term in terms.tolist()):
+        raise ValueError(f"{name} is {short(vocabulary)}: pass a list with one term per feature.")
+    return terms
 
 
 def _wide(counts):
@@ -150,7 +165,15 @@ def drop_rare(
     >>> terms.tolist(), [kept.tolist() for kept in items]
     (['a', 'b'], [[0, 1], [0, 1]])
     """
+    checked(locals(), min_items=whole(0), min_terms=whole(0))
+    sources = several(sources, "sources", "matrices")
     sources = [_rows(source, f"sources[{i}]") for i, source in enumerate(sources)]
+    terms = terms_of(vocabulary, "vocabulary")
+    if len(terms) != sources[0].shape[0]:
+        raise ValueError(
+            f"vocabulary has {len(terms)} terms for {sources[0].shape[0]} features: pass one term per "
+            f"feature."
+        )
     present = [source.astype(bool).astype(np.int64) for source in sources]
     rows = sum(each.sum(axis=1) for each in present) >= min_items
     items = [np.flatnonzero(each[rows].sum(axis=0) >= min_terms) for each in present]
@@ -161,7 +184,7 @@ def drop_rare(
                 f"min_terms={min_terms}: lower them."
             )
     kept_sources = tuple(source[rows][:, kept] for source, kept in zip(sources, items))
-    return kept_sources, np.asarray(vocabulary)[rows], tuple(items)
+    return kept_sources, terms[rows], tuple(items)
 
 
 def tfidf(
@@ -179,6 +202,7 @@ def tfidf(
     >>> idf.round(3).tolist(), source.toarray().astype(int).tolist()
     ([1.405, 1.0], [[4, 0], [4, 1]])
     """
+    checked(locals(), norm=maybe(among("l1", "l2")))
     from sklearn.feature_extraction.text import TfidfTransformer
 
     counts = _rows(counts, "counts")
@@ -225,6 +249,8 @@ def sources_from_counts(
     >>> [source.shape for source in texts.sources], texts.vocabulary.tolist()
     ([(3, 1), (3, 1)], ['bus', 'car', 'tram'])
     """
+    checked(locals(), min_items=whole(0), min_terms=whole(0), norm=maybe(among("l1", "l2")))
+    counts = several(counts, "counts", "matrices")
     if idf not in ("source", "pooled"):
         raise ValueError(f"idf is {idf!r}: choose 'source' or 'pooled'.")
     aligned, vocabulary = align(counts, vocabularies, how=how)
@@ -255,8 +281,12 @@ def sources_from_documents(
     >>> texts.vocabulary.tolist(), [source.shape for source in texts.sources]
     (['blue', 'bus', 'car', 'red', 'the'], [(5, 2), (5, 1)])
     """
+    several(corpora, "corpora", "collections of documents, one per source")
+    if not isinstance(vectorizer_options, dict | None):
+        raise TypeError(f"vectorizer_options is {short(vectorizer_options)}: pass a dictionary.")
     chosen = vectorizer_options or {}
-    counts = [count_terms(documents, **chosen) for documents in corpora]
+    check = [check_texts(documents, f"corpora[{i}]") for i, documents in enumerate(corpora)]
+    counts = [count_terms(documents, **chosen) for documents in check]
     made = sources_from_counts(
         [each.source for each in counts], [each.vocabulary for each in counts], **options
     )
@@ -267,6 +297,8 @@ def from_corpora(
     corpora: Sequence[Corpus], *, vectorizer_options: dict[str, Any] | None = None, **options: Any
 ) -> Texts:
     """Sources with names, ids and titles, of :func:`jaxshared.data.corpora.read_corpora` or the like."""
+    for i, corpus in enumerate(several(corpora, "corpora", "corpora")):
+        having("texts", "ids", example="what read_corpora returned")(corpus, f"corpora[{i}]")
     documents = [corpus.texts for corpus in corpora]
     made = sources_from_documents(documents, vectorizer_options=vectorizer_options, **options)
     kept = [
@@ -294,6 +326,7 @@ def from_frame(
     >>> texts.names, texts.ids, texts.vocabulary.tolist()
     (('daily', 'weekly'), (('0', '1'), ('2',)), ['blue', 'bus', 'car', 'red'])
     """
+    having("columns", "iloc", example="a DataFrame of texts")(frame, "frame")
     corpora = frame_corpora(frame, text=text, outlet=outlet, title=title)
     return from_corpora(corpora, vectorizer_options=vectorizer_options, **options)
 
@@ -318,6 +351,8 @@ def query_vectors(
     >>> (queries.vectors.toarray() > 0).tolist(), queries.known.tolist()
     ([[False, False], [True, False], [True, False]], [True, False])
     """
+    checked(locals(), norm=maybe(among("l1", "l2")))
+    terms_of(vocabulary, "vocabulary")
     from sklearn.feature_extraction.text import CountVectorizer
 
     vocabulary = np.asarray(vocabulary, dtype=str)

@@ -12,8 +12,10 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
+from jaxshared.arguments import between, checked, maybe, whole
 from jaxshared.base import Params, Solver, Status
-from jaxshared.checks import solver_of
+from jaxshared.checks import solver_of, tolerance, whole_number
+from jaxshared.data.sources import unmasked
 from jaxshared.data.structure import check_structure
 from jaxshared.estimators.shapes import (
     is_several,
@@ -23,16 +25,36 @@ from jaxshared.estimators.shapes import (
     split_column,
     stacked,
 )
+from jaxshared.lost import set_names
 from jaxshared.models.nmf import NMF
+from jaxshared.models.shared import SharedBasis
 from jaxshared.padded import fit_padded, precision, project_padded
 from jaxshared.solvers import Accelerated
 
 __all__ = ["Factors", "Grouped", "Stepped"]
 
+FILL = "fill them with NaN, which is taken as not seen: X.filled(numpy.nan)"
 FORMS = ("csr", "csc", "coo")
+MOST = {"n_components": 10**6, "max_iter": 10**9, "n_init": 10**5}
 
 
 # scikit-learn reads the parameters from __init__, compares by identity and has a repr of its own
+def _per_group(value, name):
+    """One rank for all groups, or one for each."""
+    for one in value if isinstance(value, tuple | list | np.ndarray) and len(value) else (value,):
+        whole_number(one, name, 0)
+
+
+#: What parameters of the estimators may be.
+PARAMETERS = {
+    "n_shared": whole(0),
+    "n_specific": _per_group,
+    "specificity": maybe(between(0)),
+    "coherence": maybe(between(0)),
+    "agreement": maybe(between(0)),
+}
+
+
 @dataclasses.dataclass(eq=False, repr=False)
 class Factors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """What all of them have in common; a subclass says its ``_model`` for a number of groups."""
@@ -63,7 +85,7 @@ class Factors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             options.update(ensure_all_finite=False if scipy.sparse.issparse(X) else "allow-nan")
         if scipy.sparse.issparse(X):
             check_structure(X, "X")
-        X = validate_data(self, X, reset=reset, **options)
+        X = validate_data(self, unmasked(X, "X", FILL), reset=reset, **options)
         values = X.data if scipy.sparse.issparse(X) else X
         if np.isinf(values).any():
             raise ValueError("X contains infinity: rescale or drop it.")
@@ -77,8 +99,21 @@ class Factors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             )
         return X
 
+    def _check_options(self):
+        """Numbers by the names that they have here, before anything is compiled."""
+        for name in ("n_components", "max_iter", "n_init"):
+            if hasattr(self, name):
+                whole_number(getattr(self, name), name, most=MOST[name])
+        if hasattr(self, "tol"):
+            tolerance(self.tol)
+        checked(self.get_params(deep=False), **PARAMETERS)
+
     def _seed(self):
-        return int(check_random_state(self.random_state).randint(2**31 - 1))
+        try:
+            random = check_random_state(self.random_state)
+        except ValueError as error:
+            raise ValueError(f"random_state is {self.random_state!r}: {error}.") from None
+        return int(random.randint(2**31 - 1))
 
 
 class Grouped(Factors):
@@ -88,6 +123,7 @@ class Grouped(Factors):
 
     def fit(self, X: Any, y: Any = None, *, groups: Any = None, sample_weight: Any = None) -> Self:
         """Factors of the rows of ``X``, or of several matrices over the same columns."""
+        self._check_options()
         X, groups = self._taken_apart(X, groups, reset=True)
         weights = sample_weight
         if weights is not None:
@@ -114,6 +150,17 @@ class Grouped(Factors):
     def _components(self):
         """(components, features): every basis, one after the other."""
         return np.concatenate([np.asarray(basis) for basis in self.result_.params.bases], axis=1).T
+
+    def get_feature_names_out(self, input_features: Any = None) -> Any:
+        """By the groups that have a component, "shared_0" or "x_0"; by the class where there is one group."""
+        check_is_fitted(self)
+        names, params = [str(group) for group in self.groups_], self.result_.params
+        if len(names) == 1 or not isinstance(self.model_, SharedBasis):
+            return super().get_feature_names_out(input_features)
+        parts = self.model_.parts(params)
+        sizes = [np.shape(basis)[1] for _, basis, _ in parts]
+        sets = zip(set_names(parts, names), sizes)
+        return np.array([f"{name}_{at}" for name, size in sets for at in range(size)], dtype=object)
 
     def transform(self, X: Any, *, groups: Any = None) -> Any:
         """(rows, n_components): how much of each component every row has, zero where its group has none.
@@ -146,7 +193,7 @@ class Grouped(Factors):
     def inverse_transform(self, X: Any, *, groups: Any = None) -> Any:
         """What the model has for rows with these amounts of the components."""
         check_is_fitted(self)
-        X = check_array(X, dtype=[np.float64, np.float32])
+        X = check_array(unmasked(X, "X", FILL), dtype=[np.float64, np.float32])
         if X.shape[1] != self.n_components_:
             raise ValueError(
                 f"X has {X.shape[1]} columns, the fit {self.n_components_} components."
@@ -204,7 +251,12 @@ class Grouped(Factors):
             raise ValueError(
                 f"groups has shape {np.shape(groups)} for {X.shape[0]} rows: one each."
             )
-        return np.asarray(groups)
+        groups = np.asarray(groups)
+        if (groups != groups).any():
+            raise ValueError(
+                f"groups has NaN at [{np.flatnonzero(groups != groups)[0]}]: every row needs one."
+            )
+        return groups
 
 
 @dataclasses.dataclass(eq=False, repr=False)

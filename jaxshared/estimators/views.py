@@ -7,11 +7,12 @@ from typing import Any, Self
 
 import jax
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_array, check_is_fitted
 
 from jaxshared.base import Params, Result, Solver
 from jaxshared.data.seen import missing
-from jaxshared.estimators.base import Factors
+from jaxshared.data.sources import unmasked
+from jaxshared.estimators.base import FILL, Factors
 from jaxshared.estimators.shapes import dense, num_rows, places_of
 from jaxshared.fit import fit
 from jaxshared.models.colnmf import ColNMF
@@ -46,6 +47,7 @@ class MultiViewNMF(Factors):
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Factors of the views."""
+        self._check_options()
         parts = self._parts(X, reset=True)
         models = {"colnmf": ColNMF, "multinmf": MultiNMF}
         if self.model not in models:
@@ -90,7 +92,12 @@ class MultiViewNMF(Factors):
     def inverse_transform(self, X: Any) -> Any:
         """The views that belong to these amounts, as a list, or side by side where X was one matrix."""
         check_is_fitted(self)
-        views = [np.asarray(X) @ basis for basis in self.bases_]
+        X = check_array(unmasked(X, "X", FILL), dtype=[np.float64, np.float32])
+        if X.shape[1] != self.n_components_:
+            raise ValueError(
+                f"X has {X.shape[1]} columns, the fit {self.n_components_} components."
+            )
+        views = [X @ basis for basis in self.bases_]
         return views if self.views is None else np.concatenate(views, axis=1)
 
     def score(self, X: Any, y: Any = None) -> float:
@@ -105,13 +112,13 @@ class MultiViewNMF(Factors):
 
     def _parts(self, X, reset=False):
         if self.views is None:
-            if not isinstance(X, (list, tuple)):
+            if not isinstance(X, (list, tuple)) or not X:
                 raise ValueError(
-                    "X is one matrix: pass a list of views, or say views= for its columns."
+                    "X is one matrix, or nothing: pass a list of views, or say views= for its columns."
                 )
             if len({num_rows(each) for each in X}) > 1:
                 raise ValueError(
-                    "the views have different numbers of rows: they need the same rows."
+                    "the views in X have different numbers of rows: they need the same rows."
                 )
             self._check_columns(X, reset)
             widths = np.cumsum([np.shape(each)[1] for each in X])[:-1]

@@ -14,6 +14,7 @@ import numpy as np
 import scipy  # its parts are loaded when they are used
 
 from jaxshared.base import Model
+from jaxshared.checks import random_key
 from jaxshared.data.products import squared_norm, total, transposed_product, zero_filled
 from jaxshared.data.sources import host
 from jaxshared.data.sparse import Sparse
@@ -40,6 +41,7 @@ def random_factors(key, ranks, sizes, dtype):
     on the key, s and r alone. A size may be the :class:`Rows` of samples that are split over devices:
     each device draws its own, and the same numbers as one device would.
     """
+    random_key(key)
     if any(isinstance(size, Rows) for size in sizes):
         return _drawn_in_place(key, ranks, sizes, dtype)
 
@@ -87,6 +89,7 @@ def nndsvd(key, source, rank, method="nndsvd"):
     ``nndsvd`` leaves zeros, ``nndsvda`` fills them with the mean of the source, ``nndsvdar`` with small
     random values. Columns past the numerical rank of the source are random.
     """
+    random_key(key)
     source = zero_filled(source)
     if method not in METHODS[1:]:
         raise ValueError(f"method is {method!r}: use one of {', '.join(METHODS)}.")

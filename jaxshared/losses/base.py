@@ -25,6 +25,8 @@ class Loss:
     least_squares = False
     #: Whether z * (neg / pos) ** exponent never raises the loss.
     rule_descends = False
+    #: Whether the loss is convex in each factor.
+    convex = False
 
     @property
     def degree(self) -> float:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -20,12 +21,12 @@ from jaxshared.data.entries import (
     entry_sum,
     everywhere_products,
     everywhere_sum,
-    stored,
+    rest_is_zero,
 )
 from jaxshared.data.sparse import Sparse
-from jaxshared.data.weighted import Weighted
+from jaxshared.data.weighted import Gapped, Weighted
 from jaxshared.losses.base import Loss
-from jaxshared.losses.guards import above, constant_size, power
+from jaxshared.losses.guards import above, constant_size, power, slopes
 from jaxshared.terms import View
 from jaxshared.typing import Array, Source
 
@@ -55,6 +56,11 @@ class Beta(Loss):
         object.__setattr__(self, "beta", beta)
 
     @property
+    def convex(self) -> bool:
+        """From 1 to 2."""
+        return 1 <= self.beta <= 2
+
+    @property
     def degree(self) -> float:
         """Beta itself."""
         return self.beta
@@ -68,18 +74,30 @@ class Beta(Loss):
 
     def value(self, source: Source, basis: Array, coef: Array) -> Array:
         """Entry by entry; what a sparse source does not store has divergence a^beta / beta."""
-        if stored(source) and not isinstance(source, Weighted):
+        if rest_is_zero(source):
             zeros = everywhere_sum(basis, coef, lambda a: self._own(a, jnp.zeros_like(a)))
-            return zeros + entry_sum(source, basis, coef, self._with_data)
+            return (
+                zeros
+                + entry_sum(source, basis, coef, self._with_data)
+                - self._gaps(source, basis, coef)
+            )
         both = lambda x, a: self._own(a, x) + self._with_data(x, a)
         return entry_sum(source, basis, coef, both)
 
     def quick(self, source: Source, basis: Array, coef: Array) -> Array:
         """Less what only the data decide: one power of each entry."""
-        if stored(source) and not isinstance(source, Weighted):
+        if rest_is_zero(source):
             zeros = everywhere_sum(basis, coef, lambda a: self._changing(jnp.zeros_like(a), a)[0])
-            return zeros + entry_sum(source, basis, coef, lambda x, a: self._changing(x, a)[1])
+            own = entry_sum(source, basis, coef, lambda x, a: self._changing(x, a)[1])
+            return zeros + own - self._gaps(source, basis, coef)
         return entry_sum(source, basis, coef, lambda x, a: sum(self._changing(x, a)))
+
+    def _gaps(self, source, basis, coef):
+        """What the gaps of a sparse source would add if they were zeros."""
+        if not isinstance(source, Gapped):
+            return 0
+        a = source.weights.sampled(basis, coef)
+        return source.in_gaps(self._own(a, jnp.zeros_like(a)))
 
     def _changing(self, x, a):
         """The parts of an entry that the approximation changes: without data in it, and with."""
@@ -88,13 +106,13 @@ class Beta(Loss):
             return jnp.log(a), x / a
         if b == 1:
             return a, -x * jnp.log(a)
-        slope = power(a, b - 1)
+        slope = power(a, b - 1, differentiated=False)
         return a * slope / b, x * slope / (1 - b)
 
     def _own(self, a, x):
         """The part of an entry that has no data in it: a^beta / beta."""
         b, a = self.beta, above(a, x)
-        return jnp.log(a) if b == 0 else a**b / b
+        return jnp.log(a) if b == 0 else power(a, b) / b
 
     def _with_data(self, x, a):
         """The part that vanishes where the data does."""
@@ -105,20 +123,19 @@ class Beta(Loss):
             return jnp.where(positive, safe / a - jnp.log(safe) - 1, 0)
         if b == 1:
             return jnp.where(positive, -safe * jnp.log(a / safe) - safe, 0)
-        return jnp.where(positive, safe**b / (b * (b - 1)) - x * a ** (b - 1) / (b - 1), 0)
+        own, with_model = power(safe, b) / (b * (b - 1)), x * power(a, b - 1) / (b - 1)
+        return jnp.where(positive, own - with_model, 0)
 
     def halves(self, view: View) -> tuple[Array, Array]:
         """Products of A^(beta - 1) and of X A^(beta - 2) with the factor on the other side."""
         b, source, factor = self.beta, view.source, view.factor[:, view.columns]
         factors = (view.basis, view.coef)
-        pos_entries = lambda a: power(above(a, jnp.zeros_like(a)), b - 1)
+        pos_entries = lambda a: slopes(0, above(a, jnp.zeros_like(a)), b)[0]
 
         def both(x, a):
-            a = above(a, x)
-            pos = power(a, b - 1)
-            return pos, x / a * pos
+            return slopes(x, above(a, x), b)
 
-        if stored(source) and not isinstance(source, Weighted):
+        if rest_is_zero(source):
             pos = everywhere_products(*factors, pos_entries, view.side, factor)
             (neg,) = entry_products(
                 source, *factors, lambda x, a: both(x, a)[1:], view.side, factor
@@ -136,7 +153,9 @@ class Beta(Loss):
             return
         plain = source.values if isinstance(source, Weighted) else source
         values = plain.data if isinstance(plain, Sparse) else plain
-        sparse = isinstance(source, Sparse) and source.nnz < np.prod(source.shape)
+        sparse = rest_is_zero(source) and plain.nnz < np.prod(source.shape)
+        if isinstance(values, jax.core.Tracer) and not sparse:
+            return  # values are unknown under jit: the caller has checked, or accepts the status
         zeros = values == 0
         if isinstance(source, Weighted):
             weights = source.weights.data if source.sparse else source.weights

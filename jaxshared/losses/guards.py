@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jaxshared.data.products import model_total, total, zero_filled
 from jaxshared.data.split import Placed, bare
 
-__all__ = ["above", "constant_size", "power"]
+__all__ = ["above", "constant_size", "power", "share", "slopes"]
 
 
 def above(a, x):
@@ -21,16 +21,37 @@ def above(a, x):
     return jnp.where(a < least, least, a)
 
 
-def power(a, exponent):
-    """``a ** exponent`` of positive entries; by roots, which take a tenth of the time, where it can be."""
-    twice = 2 * exponent
-    if twice != round(twice) or abs(twice) > 4:
+def share(x, a):
+    """``x / a``, zero where x is; there its slopes are zero too, also where a vanishes."""
+    return x / jnp.where(x > 0, above(a, x), 1)
+
+
+def power(a, exponent, *, differentiated=True):
+    """``a ** exponent`` of positive entries; by roots, which take a tenth of the time, where it can be.
+
+    ``differentiated``: whether halves are made of it; a rising root times a falling reciprocal adds to both.
+    """
+    if not _by_roots(exponent):
         return a**exponent
-    root = jax.lax.rsqrt(a) if exponent < 0 else jnp.sqrt(a)
     whole = 1 / a if exponent < 0 else a
-    times, odd = divmod(abs(int(twice)), 2)
+    root = jax.lax.rsqrt(a) if exponent < 0 else jnp.sqrt(a)
+    if exponent < 0 and not differentiated:
+        # XLA's rsqrt takes as long as all the rest on a CPU.
+        root = jnp.sqrt(a) * whole
+    times, odd = divmod(abs(int(2 * exponent)), 2)
     factors = [whole] * times + [root] * odd
     return functools.reduce(jnp.multiply, factors) if factors else jnp.ones_like(a)
+
+
+def slopes(x, a, beta):
+    """``a ** (beta - 1)`` and ``x * a ** (beta - 2)``, from one root and one reciprocal where they can be."""
+    pos = power(a, beta - 1, differentiated=False)
+    shared = beta < 1 and _by_roots(beta - 1)  # the reciprocal is there already
+    return pos, (x * (1 / a) if shared else x / jnp.where(x > 0, a, 1)) * pos
+
+
+def _by_roots(exponent):
+    return 2 * exponent == round(2 * exponent) and abs(exponent) <= 2
 
 
 def constant_size(loss, source):

@@ -14,11 +14,11 @@ import dataclasses
 
 import jax.numpy as jnp
 
-from jaxshared.data.entries import entry_products, entry_sum, stored
+from jaxshared.data.entries import entry_products, entry_sum, rest_is_zero
 from jaxshared.data.products import model_total
 from jaxshared.data.weighted import Weighted
 from jaxshared.losses.base import Loss
-from jaxshared.losses.guards import above, constant_size
+from jaxshared.losses.guards import above, constant_size, share
 from jaxshared.terms import View
 from jaxshared.typing import Array, Source
 
@@ -35,10 +35,11 @@ class KL(Loss):
     """
 
     rule_descends = True
+    convex = True
 
     def value(self, source: Source, basis: Array, coef: Array) -> Array:
         """Over the stored entries, and the sum of the approximation for the others."""
-        if stored(source) and not isinstance(source, Weighted):
+        if rest_is_zero(source):
             own = entry_sum(source, basis, coef, lambda x, a: _log_ratio(x, a) - x)
             return own + model_total(source, basis, coef)
         return entry_sum(source, basis, coef, lambda x, a: _log_ratio(x, a) - x + a)
@@ -46,11 +47,11 @@ class KL(Loss):
     def halves(self, view: View) -> tuple[Array, Array]:
         """(X / A) times the factor on the other side, and that factor's column sums."""
         factor = view.factor[:, view.columns]
-        if isinstance(view.source, Weighted):
-            entries = lambda x, a: (jnp.ones_like(a), x / above(a, x))
+        if isinstance(view.source, Weighted) and not rest_is_zero(view.source):
+            entries = lambda x, a: (jnp.ones_like(a), share(x, a))
             return entry_products(view.source, view.basis, view.coef, entries, view.side, factor)
         (neg,) = entry_products(
-            view.source, view.basis, view.coef, lambda x, a: (x / above(a, x),), view.side, factor
+            view.source, view.basis, view.coef, lambda x, a: (share(x, a),), view.side, factor
         )
         return jnp.broadcast_to(factor.sum(0), neg.shape), neg
 

@@ -29,7 +29,7 @@ from jaxshared.data.products import (
     squared_norm,
     transposed_product,
 )
-from jaxshared.data.weighted import Weighted
+from jaxshared.data.weighted import Gapped, Weighted
 from jaxshared.losses.base import Loss
 from jaxshared.terms import View
 from jaxshared.typing import Array, Source
@@ -48,18 +48,24 @@ class Squared(Loss):
 
     least_squares = True
     rule_descends = True
+    convex = True
     degree = 2
 
     def value(self, source: Source, basis: Array, coef: Array) -> Array:
         """A dense source is subtracted, so that an exact fit has error zero; others as they can be."""
         if isinstance(source, Partial):
             return gram_error(source, basis, coef * source.present)
+        if isinstance(source, Gapped):
+            return squared_norm(source) + self.quick(source, basis, coef)
         if isinstance(source, Weighted) or _is_dense(source):
             return entry_sum(source, basis, coef, lambda x, a: (x - a) ** 2)
         return gram_error(source, basis, coef)
 
     def quick(self, source: Source, basis: Array, coef: Array) -> Array:
         r"""Less :math:`\|X\|^2`, from :math:`X^\top B`, which the coef move has just made."""
+        if isinstance(source, Gapped):
+            gaps = source.in_gaps(source.weights.sampled(basis, coef) ** 2)
+            return gram_change(source.values, basis, coef) - gaps
         if isinstance(source, Weighted):
             return self.value(source, basis, coef)
         coef = coef * source.present if isinstance(source, Partial) else coef
@@ -85,7 +91,7 @@ class Squared(Loss):
     def quadratic(self, view: View) -> Quadratic:
         """In Gram order; all blocks of one round see the same products with the data."""
         source, factor, columns = view.source, view.factor, view.columns
-        if isinstance(source, Weighted) and source.sparse:
+        if isinstance(source, Weighted) and self.exact(source):
             return _row_by_row(view)
         if isinstance(source, Partial) and not view.side:
             factor = factor * source.present
@@ -106,7 +112,7 @@ class Squared(Loss):
 
     def exact(self, source: Source) -> bool:
         """Filling in gives a bound."""
-        return not (isinstance(source, Weighted) and not source.sparse)
+        return not (isinstance(source, Weighted) and (source.rest_seen or not source.sparse))
 
     def size(self, source: Source) -> Array:
         """The error of the zero model."""
@@ -120,6 +126,9 @@ def _is_dense(source):
 def _filled_product(view):
     """(M X + (t - M) A) C, as M (X - A) C + t A (C^T C): only the first looks at the entries."""
     factor = view.factor[:, view.columns]
+    if isinstance(view.source, Gapped):
+        filled = lambda x, a: (2 * x,)
+        return entry_products(view.source, view.basis, view.coef, filled, view.side, factor)[0]
     (kept,) = entry_products(
         view.source, view.basis, view.coef, lambda x, a: (2 * (x - a),), view.side, factor
     )

@@ -80,7 +80,7 @@ class MultiNMF(Factorisation):
         return (Agreement(),)
 
     def hyper(self, sources: Sources, **changes: Any) -> AnyHyper:
-        """By default no view pulls more than the median one; its error counts less to the same degree."""
+        """By default no view counts more than four times another, in the consensus and by its error."""
         hyper = super().hyper(sources, **changes)
         return hyper if {"agreement", "weights"} & set(changes) else levelled(hyper)
 

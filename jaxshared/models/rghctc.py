@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxshared.checks import whole_number
+from jaxshared.checks import flag, random_key, whole_number
 from jaxshared.data.graph import check_graphs
 from jaxshared.data.split import rows_of
 from jaxshared.factorisation import Factorisation
@@ -66,6 +66,7 @@ class RGHCTC(Factorisation):
 
     def __post_init__(self):
         object.__setattr__(self, "rank", whole_number(self.rank, "rank"))
+        flag(self.robust, "robust")
         super().__post_init__()
         if not self.term_loss.least_squares:
             raise ValueError(f"loss is {self.loss!r}: RGHCTC has squared error, ColNMF any loss.")
@@ -81,7 +82,7 @@ class RGHCTC(Factorisation):
     @property
     def own_penalties(self) -> tuple[Any, ...]:
         """Smoothness on the graphs, and the size of the errors."""
-        return (Smoothness(), Errors())
+        return (Smoothness(), Errors(allowed=self.robust))
 
     def seen_sources(self, params: AnyParams, sources: Sources, hyper: AnyHyper) -> tuple[Any, ...]:
         r"""The sources without their errors, :math:`Z_k = X_k - S_k`."""
@@ -98,14 +99,13 @@ class RGHCTC(Factorisation):
 
     def init(self, key: Array, sources: Sources, *, method: str = "random") -> Any:
         """No errors. Methods that are not random start from the source with most features."""
-        dtype, samples = sources[0].dtype, rows_of(sources[0])
-        first, *keys = jax.random.split(key, len(sources) + 1)
-        coef = start.random_columns(first, samples, self.rank, dtype)
+        first, *keys = jax.random.split(random_key(key), len(sources) + 1)
+        coef = start.random_columns(first, rows_of(sources[0]), self.rank, sources[0].dtype)
         if method != "random":
             coef = start.nndsvd(first, max(sources, key=lambda x: x.shape[0]), self.rank, method)[1]
-        sizes = [(k, x.shape[0]) for k, x in zip(keys, sources)]
-        bases = tuple(start.random_columns(k, size, self.rank, dtype) for k, size in sizes)
-        return self.rescale(Params(bases, coef, no_errors(sources, self.robust)), sources)
+        draw = lambda k, x: start.random_columns(k, x.shape[0], self.rank, x.dtype)
+        own = tuple(map(draw, keys, sources)), coef, no_errors(sources, self.robust)
+        return self.rescale(Params(*own), sources)
 
     def errors(self, params: AnyParams, sources: Sources, hyper: AnyHyper) -> tuple[Any, ...]:
         """The error matrix of every source: dense, or on the entries of a sparse one; or None."""
@@ -147,4 +147,4 @@ class RGHCTC(Factorisation):
 class _Held(RGHCTC):
     """One source whose basis is held: nothing can be scaled away, so the graph term is as printed."""
 
-    own_penalties = property(lambda self: (Smoothness(held=True), Errors()))
+    own_penalties = property(lambda s: (Smoothness(held=True), Errors(allowed=s.robust)))

@@ -20,6 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxshared.base import Constraint, Params
+from jaxshared.checks import random_key
 from jaxshared.data.sharing import as_sharing
 from jaxshared.data.split import rows_of
 from jaxshared.factorisation import Factorisation
@@ -115,7 +116,9 @@ class SharedBasis(Factorisation):
         for s, (members, rank) in enumerate(self.sharing):
             taken = sum(r for others, r in self.sharing if set(others) > set(members))
             joined, scales = start.side_by_side([sources[i] for i in members])
-            basis, coef = start.nndsvd(jax.random.fold_in(key, s), joined, taken + rank, method)
+            basis, coef = start.nndsvd(
+                jax.random.fold_in(random_key(key), s), joined, taken + rank, method
+            )
             bases.append(basis[:, taken:])
             ends = np.cumsum([sources[i].shape[1] for i in members])[:-1]
             for i, scale, rows in zip(members, scales, jnp.split(coef[:, taken:], ends)):

@@ -22,6 +22,9 @@ from jaxshared.typing import AnyHyper, AnyParams, Array, Ref, Source, Sources
 
 __all__ = ["Agreement", "filled_coefs", "levelled"]
 
+# By default no view counts more than this many times another.
+RULES = 4.0
+
 
 @dataclasses.dataclass(frozen=True)
 class Agreement(Penalty):
@@ -165,13 +168,15 @@ def inverse_totals(sources, present=None):
 
 
 def levelled(hyper):
-    """Agreements no larger than the (upper) median one, the errors weighted down alike.
+    """Agreements no larger than ``RULES`` times the least one, the errors weighted down alike.
 
-    The consensus is the mean of the coefs weighted by these: a view of a few features would rule it.
+    The consensus is the mean of the coefs weighted by these, and a view that sums to 1 over few features has
+    a large error too: it would rule both. A view of zeros has no agreement to compare with.
     """
     strengths = jnp.stack([jnp.asarray(each) for each in hyper.agreement])
-    most = jnp.sort(strengths)[len(hyper.agreement) // 2]
-    share = jnp.where(strengths > most, most / jnp.where(strengths > 0, strengths, 1), 1)
+    least = jnp.min(jnp.where(strengths > 0, strengths, jnp.inf))
+    share = jnp.minimum(1, RULES * least / jnp.where(strengths > 0, strengths, 1))
+    share = jnp.where((strengths > 0) & jnp.isfinite(least), share, 1)
     pairs = zip(hyper.weights, hyper.agreement, share)
     weights, agreement = zip(*((w * part, each * part) for w, each, part in pairs))
     return hyper._replace(weights=weights, agreement=agreement)

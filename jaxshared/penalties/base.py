@@ -14,12 +14,26 @@ from typing import Any, ClassVar
 
 import jax.numpy as jnp
 
+from jaxshared.arguments import checked, text
 from jaxshared.base import Model, Quadratic, block_of
-from jaxshared.checks import strength
+from jaxshared.checks import short, strength
 from jaxshared.transforms import split_grad
 from jaxshared.typing import AnyHyper, AnyParams, Array, Ref, Source, Sources
 
 __all__ = ["Custom", "Penalty"]
+
+
+def _function(value, name):
+    if not callable(value):
+        raise TypeError(
+            f"{name} is {short(value)}: pass a function of the factors, the sources, ..."
+        )
+
+
+def _strengths(value, name):
+    """One number, or a tuple of them."""
+    for one in value if isinstance(value, tuple) and value else (value,):
+        strength(one, name)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,6 +47,10 @@ class Penalty:
     #: With which power it grows in the coefs of each sample, where it is a sum over samples; else None. A
     #: bootstrap asks for the power of the loss: only then a sample that counts twice is one multiplied.
     degree: ClassVar[float | None] = None
+
+    def __post_init__(self):
+        given = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        checked(given, strength=_strengths, name=text, function=_function)
 
     @property
     def names(self) -> tuple[str, ...]:

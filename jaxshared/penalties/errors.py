@@ -30,7 +30,7 @@ __all__ = ["Errors", "cleaned", "no_errors", "soft_errors"]
 
 @dataclasses.dataclass(frozen=True)
 class Errors(Penalty):
-    """The l1 norm of the error matrices; an infinite strength allows none.
+    """The l1 norm of the error matrices; an infinite strength allows none, ``allowed=False`` knows of none.
 
     An error must exceed ``sparsity / (2 weights)``, by default ``strength`` times the root mean square
     of the source's non-zero entries.
@@ -41,17 +41,20 @@ class Errors(Penalty):
 
     strength: float = 1.0
     name: str = "sparsity"
+    allowed: bool = True
 
     def check_sources(self, sources):
         """An entry with a weight has an error already."""
-        for k, source in enumerate(sources):
+        for k, source in enumerate(sources if self.allowed else ()):
             if isinstance(source, Weighted):
                 raise ValueError(
-                    f"sources[{k}] has entry weights: error matrices are for complete sources. Use js.ColNMF."
+                    f"sources[{k}] has entry weights: error matrices are for complete sources. Use "
+                    f"js.RGHCTC(rank, robust=False), or js.ColNMF."
                 )
 
     def hyper(self, model, sources, changes, values):
         """One per source."""
+        self.check_sources(sources)
         given = changes.pop(self.name, None)
         if given is None:
             pairs = zip(values["weights"], sources)

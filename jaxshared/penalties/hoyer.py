@@ -7,6 +7,7 @@ import dataclasses
 import jax.numpy as jnp
 
 from jaxshared.base import Model
+from jaxshared.checks import one_of
 from jaxshared.penalties.base import Penalty, block_refs
 from jaxshared.typing import AnyHyper, AnyParams, Array, Ref, Sources
 
@@ -32,8 +33,8 @@ class Hoyer(Penalty):
     uniform = True
 
     def __post_init__(self):
-        if self.blocks not in ("bases", "coefs"):
-            raise ValueError(f"blocks is {self.blocks!r}: use 'bases' or 'coefs'.")
+        one_of(self.blocks, "blocks", ("bases", "coefs"))
+        super().__post_init__()
         if not self.name:
             object.__setattr__(self, "name", f"hoyer_{self.blocks}")
 

@@ -6,6 +6,7 @@ import dataclasses
 from typing import Any
 
 from jaxshared.base import block_of
+from jaxshared.checks import per_source
 from jaxshared.data.crossed import Product
 from jaxshared.penalties.base import Penalty
 from jaxshared.terms import put_block
@@ -70,10 +71,24 @@ def as_felt(model, params, source, index, hyper):
     felt = [p for p in model.all_penalties if p.touches(model, params, ref)]
     if felt:
         hyper, felt = _fitted_hyper(model, params, source, index, hyper, felt)
+    if isinstance(hyper, dict):
+        _check_given(model, model.count_sources(params), hyper)
     if not felt:
         return (), {"weights": model.source_weights((source,), None)}
     own = {"weights": (model.term_weights(hyper)[index],), "held": params, "fitted": hyper}
     return tuple(Inserted(penalty, model, index) for penalty in felt), own
+
+
+def _check_given(model, count, given):
+    """Names and weights, also where nothing that new samples feel depends on them."""
+    known = ["weights", *(name for penalty in model.all_penalties for name in penalty.names)]
+    for name in given:
+        if name not in known:
+            raise ValueError(
+                f"{type(model).__name__} has no hyper-parameter {name!r}: it has {', '.join(known)}."
+            )
+    if given.get("weights") is not None:
+        per_source(given["weights"], range(count), "weights")
 
 
 def _fitted_hyper(model, params, source, index, hyper, penalties):

@@ -13,7 +13,7 @@ from typing import Any
 import jax.numpy as jnp
 
 from jaxshared.base import Constraint, Model
-from jaxshared.checks import per_source
+from jaxshared.checks import one_of, per_source
 from jaxshared.data.products import squared_norm
 from jaxshared.penalties.base import Penalty, block_refs
 from jaxshared.typing import AnyHyper, AnyParams, Ref, Sources
@@ -34,8 +34,8 @@ class Norm(Penalty):
     word = ""
 
     def __post_init__(self):
-        if self.blocks not in ("bases", "coefs"):
-            raise ValueError(f"blocks is {self.blocks!r}: use 'bases' or 'coefs'.")
+        one_of(self.blocks, "blocks", ("bases", "coefs"))
+        super().__post_init__()
         if not self.name:
             object.__setattr__(self, "name", f"{self.word}_{self.blocks}")
 

@@ -20,7 +20,7 @@ import jax.numpy as jnp
 from jax import export
 
 from jaxshared.base import Info, Model, Move
-from jaxshared.checks import whole_number
+from jaxshared.checks import number, whole_number
 from jaxshared.data.products import num_entries
 from jaxshared.solvers.blocks import restore, round_of
 from jaxshared.solvers.hals import column_passes, separable
@@ -65,11 +65,9 @@ class Accelerated:
     def __post_init__(self):
         if self.sweeps is not None:
             object.__setattr__(self, "sweeps", whole_number(self.sweeps, "sweeps"))
-        if not (self.momentum >= 0 and self.growth >= 1 and self.shrink > 1):
-            raise ValueError(
-                f"{self}: the momentum starts at 0 or more, grows by 1 or more and shrinks by more "
-                f"than 1."
-            )
+        number(self.momentum, "momentum", 0)
+        number(self.growth, "growth", 1)
+        number(self.shrink, "shrink", 1, open_below=True)
 
     def init(self, model: Model, params: AnyParams, sources: Sources, hyper: AnyHyper) -> AnyParams:
         """State before the first step."""

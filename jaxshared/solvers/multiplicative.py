@@ -21,6 +21,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxshared.base import Constraint, Info, Model, Move, put
+from jaxshared.checks import share
 from jaxshared.solvers.blocks import kept, round_of, tiny, unit_columns
 from jaxshared.typing import AnyHyper, AnyParams, Sources
 
@@ -65,8 +66,8 @@ class Multiplicative(Rounds):
     floor: float | None = None
 
     def __post_init__(self):
-        if self.floor is not None and not 0 <= self.floor < 1:
-            raise ValueError(f"floor is {self.floor}: it is a fraction, from 0 to less than 1.")
+        if self.floor is not None:
+            share(self.floor, "floor", zero=True, one=False)
 
     def rule(self, model: Model, params: AnyParams, sources: Sources, hyper: AnyHyper) -> Any:
         """The move of one block, ``rule(params, block)``."""

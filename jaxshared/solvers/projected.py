@@ -18,6 +18,7 @@ import jax.numpy as jnp
 import optax
 
 from jaxshared.base import Constraint, Info, Model, Move, put
+from jaxshared.checks import short
 from jaxshared.solvers.blocks import kept, restore, round_of, tiny
 from jaxshared.typing import AnyHyper, AnyParams, Sources
 
@@ -63,6 +64,12 @@ class ProjectedGradient:
 
     def __post_init__(self):
         given = self.optimiser
+        if not (
+            given is None or callable(given) or isinstance(given, optax.GradientTransformation)
+        ):
+            raise TypeError(
+                f"optimiser is {short(given)}: pass an optax optimiser, its recipe, or None."
+            )
         if isinstance(given, functools.partial):
             settings = tuple(sorted(given.keywords.items()))
             object.__setattr__(self, "optimiser", Recipe(given.func, given.args, settings))

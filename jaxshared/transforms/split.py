@@ -92,6 +92,11 @@ def split_grad(
     >>> bool((pos == 2 * b @ (h.T @ h)).all()), bool((neg == 2 * x @ h).all())
     (True, True)
     """
+    if not callable(fun):
+        raise TypeError(f"fun is {fun!r}: pass a function of arrays that returns a scalar.")
+    places = argnums if isinstance(argnums, tuple | list) and argnums else (argnums,)
+    if not all(isinstance(place, int | np.integer) for place in places):
+        raise TypeError(f"argnums is {argnums!r}: pass the number of an argument, or some of them.")
 
     @functools.wraps(fun)
     def halves(*args, **kwargs):

@@ -18,7 +18,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy  # its parts are loaded when they are used
 
+from jaxshared.arguments import between, checked, whole
+from jaxshared.checks import short, whole_number
 from jaxshared.data.sources import host
+from jaxshared.data.structure import check_matrix
 from jaxshared.typing import Array, Source
 from jaxshared.uses.clustering import seed_of
 
@@ -57,6 +60,13 @@ def aplsa(
     >>> len(set(found.labels[:4].tolist())), len(set(found.labels[4:].tolist()))
     (1, 1)
     """
+    checked(locals(), num_clusters=whole(), tol=between(0))
+    check_matrix(target, "target")
+    if not isinstance(pairs, tuple | list) or len(pairs) != 2:
+        raise TypeError(f"pairs is {short(pairs)}: pass (own, other), the same samples twice.")
+    for i, pair in enumerate(pairs):
+        check_matrix(pair, f"pairs[{i}]")
+    whole_number(num_clusters, "num_clusters", 1, np.shape(target)[1])
     if not 0 <= mixing <= 1:
         raise ValueError(f"mixing is {mixing}: it must lie in [0, 1].")
     target, own, other = (_dense(matrix) for matrix in (target, *pairs))

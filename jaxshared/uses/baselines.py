@@ -17,7 +17,10 @@ import jax
 import numpy as np
 import scipy  # its parts are loaded when they are used
 
+from jaxshared.arguments import checked, maybe, whole
+from jaxshared.checks import whole_number
 from jaxshared.data.sources import host
+from jaxshared.data.structure import check_matrices
 from jaxshared.fit import fit
 from jaxshared.models.nmf import NMF
 from jaxshared.typing import Array, Sources
@@ -49,8 +52,7 @@ def _samples(source):
 
 def _label(sources, num_clusters, key, augmented, one):
     """Labels by ``one(samples, num_clusters, key)`` per source, or once for all side by side."""
-    if not isinstance(sources, (tuple, list)):
-        sources = (sources,)
+    sources = check_matrices(sources, aligned=0 if augmented else None)
     samples = [_samples(source) for source in sources]
     if augmented:
         if np.ndim(num_clusters):
@@ -64,7 +66,13 @@ def _label(sources, num_clusters, key, augmented, one):
             samples = [each.toarray() if scipy.sparse.issparse(each) else each for each in samples]
         cuts = np.cumsum([each.shape[0] for each in samples])[:-1]
         return tuple(np.split(one(stack(samples), num_clusters, key), cuts))
+    if np.shape(num_clusters) not in ((), (len(samples),)):
+        raise ValueError(
+            f"num_clusters is {num_clusters!r}: pass one number, or one for each of {len(samples)} sources."
+        )
     counts = np.broadcast_to(num_clusters, len(samples))
+    for count, each in zip(counts, samples):
+        whole_number(int(count), "num_clusters", 1, each.shape[0])
     keys = jax.random.split(key, len(samples))
     return tuple(one(each, int(n), k) for each, n, k in zip(samples, counts, keys))
 
@@ -78,6 +86,7 @@ def kmeans(
     >>> kmeans(x, 2, key=jax.random.key(0))[0].shape
     (8,)
     """
+    checked(locals())
 
     def one(samples, count, seed):
         return _kmeans(samples, count, seed, restarts)
@@ -104,6 +113,7 @@ def pca_kmeans(
     restarts: int = 10,
 ) -> Any:
     """k-means on the first ``rank`` principal components."""
+    checked(locals())
     from sklearn.decomposition import PCA
 
     def one(samples, count, seed):
@@ -126,12 +136,15 @@ def nmf_kmeans(
     **options: Any,
 ) -> Any:
     """k-means on the coefficients of plain NMF; ``options`` go to :func:`jaxshared.fit`."""
+    checked(locals())
 
     def one(samples, count, seed):
         first, second = jax.random.split(seed)
         model = NMF(rank)
         params = fit(model, samples.T, key=first, **options).params
-        return cluster(model, params, count, key=second, scale=scale, restarts=restarts)[0]
+        # all coefs, as the papers' baseline has them
+        how = dict(scale=scale, restarts=restarts, directions=None)
+        return cluster(model, params, count, key=second, **how)[0]
 
     return _label(sources, num_clusters, key, augmented, one)
 
@@ -149,6 +162,7 @@ def normalised_cut(
     Every sample is joined to its ``neighbours`` nearest ones, symmetrically; None takes the whole
     graph, samples x samples. A sample without features is joined to nothing.
     """
+    checked(locals(), neighbours=maybe(whole()))
     from sklearn.cluster import SpectralClustering
     from sklearn.metrics.pairwise import cosine_similarity
     from sklearn.neighbors import kneighbors_graph
@@ -180,6 +194,7 @@ def asi(
     max_steps: int = 100,
 ) -> Any:
     """Adaptive subspace iteration: LSSMTC with common centroids only; see :mod:`.lssmtc`."""
+    checked(locals(), rank=maybe(whole()))
 
     def one(samples, count, seed):
         found = lssmtc((samples.T,), count, key=seed, rank=rank, mixing=0.0, max_steps=max_steps)

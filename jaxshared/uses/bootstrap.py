@@ -19,11 +19,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxshared.alike import component_columns, kinds, paired
+from jaxshared.arguments import checked, maybe, whole
 from jaxshared.base import Model, Params, references
-from jaxshared.checks import whole_number
+from jaxshared.checks import place, whole_number
 from jaxshared.data.sparse import Sparse
 from jaxshared.data.sparse_products import places_of
 from jaxshared.data.weighted import Weighted
+from jaxshared.given import factors_of, model_of
 from jaxshared.losses import as_loss
 from jaxshared.lost import set_names, source_names
 from jaxshared.models.shared import SharedBasis
@@ -66,6 +68,7 @@ class Bootstrap(NamedTuple):
 
         ``features`` are their names, in the order of the rows of the sources.
         """
+        place(basis, "basis", len(self.weights), "bases")
         rows = []
         for r in range(self.weights[basis].shape[1]):
             column = self.weights[basis][:, r]
@@ -107,12 +110,13 @@ def bootstrap(
     >>> float(sure.label_chance[0].min()), sorted(sure.chance[0][:, 0].tolist())
     (1.0, [0.0, 0.0, 0.0, 1.0, 1.0, 1.0])
     """
+    checked(locals(), num_clusters=maybe(whole()))
     check_key(key)
-    _check(model, level)
+    _check(model_of(model), level)
     draws, top = whole_number(draws, "draws", least=2), whole_number(top, "top")
     problem = Problem.of(model, sources, hyper, rows=rows)
     sources, hyper = problem.sources, problem.hyper
-    first = model.normalise(getattr(result, "params", result))
+    first = model.normalise(factors_of(model, result, "result"))
     _check_penalties(model, first)
     counts = _counts(key, model, sources, draws)
     scales = tuple(

@@ -7,7 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from jaxshared.arguments import numbers
 from jaxshared.base import Model
+from jaxshared.checks import short
 from jaxshared.typing import ArrayLike
 
 __all__ = ["Curve", "Selection", "elbow", "told"]
@@ -48,6 +50,17 @@ class Selection(NamedTuple):
         return "\n".join([head, *(f"- {reason}" for reason in self.reasons)])
 
 
+def checked_curve(ranks, errors):
+    """Ranks that rise, and an error for each, as arrays."""
+    x = numbers(list(ranks) if isinstance(ranks, range) else ranks, "ranks", ndim=1, least=0)
+    y = numbers(errors, "errors", ndim=1)
+    if len(x) != len(y) or not (np.diff(x) > 0).all():
+        raise ValueError(
+            f"ranks is {short(x.tolist())} for {len(y)} errors: pass ranks that rise, and one error for each."
+        )
+    return x.astype(float), y.astype(float)
+
+
 def elbow(ranks: Iterable[int], errors: ArrayLike) -> int | None:
     """Where a falling curve bends: the rank at which two straight lines fit it best, or None.
 
@@ -57,7 +70,7 @@ def elbow(ranks: Iterable[int], errors: ArrayLike) -> int | None:
     5
     >>> elbow(range(5), [1.0, 0.8, 0.6, 0.4, 0.2])
     """
-    x, y = np.asarray(list(ranks), float), np.asarray(errors, float)
+    x, y = checked_curve(ranks, errors)
     best = None
     for at in range(1, len(x) - 1):
         # Lines that meet at x[at]: its height and two slopes.

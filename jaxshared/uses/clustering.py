@@ -14,10 +14,12 @@ import jax
 import numpy as np
 
 from jaxshared import metrics
+from jaxshared.arguments import checked
 from jaxshared.base import Model
-from jaxshared.checks import factor, random_key, whole_number
+from jaxshared.checks import factor, one_of, random_key, several, whole_number
+from jaxshared.given import factors_of
 from jaxshared.typing import AnyParams, Array
-from jaxshared.uses.columns import PARTS, check_factors, part_columns, unit_bases
+from jaxshared.uses.columns import PARTS, part_columns, unit_bases
 from jaxshared.uses.cotransfer import CoTransfer, cotransfer
 
 __all__ = [
@@ -35,6 +37,8 @@ __all__ = [
 
 #: What may be done to the coefficients of a sample before k-means.
 SCALES = ("hellinger", "unit", "raw")
+# Main directions that k-means sees per cluster: 2, 3 and 4 did equally well on news, 1 lost.
+DIRECTIONS = 2
 
 
 class CommonCategories(NamedTuple):
@@ -71,42 +75,76 @@ def scale_coefs(coefs: Any, scale: str = "hellinger") -> np.ndarray:
     """
     from sklearn.preprocessing import normalize
 
-    coefs = np.asarray(coefs, dtype=np.float64)
-    if scale not in SCALES:
-        raise ValueError(f"scale is {scale!r}: choose 'hellinger', 'unit' or 'raw'.")
+    one_of(scale, "scale", SCALES)
+    coefs = np.asarray(factor(coefs, "coefs"), dtype=np.float64)
+    if not coefs.size:
+        raise ValueError(
+            f"coefs has shape {coefs.shape}: it needs (samples, rank), neither of them 0."
+        )
+    if scale == "hellinger" and (coefs < 0).any():
+        raise ValueError("coefs has negative entries: scale='hellinger' takes their roots.")
     if scale == "raw":
         return coefs
     return normalize(np.sqrt(coefs) if scale == "hellinger" else coefs)
 
 
+def main_directions(points: np.ndarray, count: int) -> np.ndarray:
+    """Rows of norm one on the ``count`` main directions of all rows, again of norm one.
+
+    Many small components make every two samples about equally far apart; what they have in common
+    stays in few directions. Points of as few columns are left as they are.
+
+    >>> abs(main_directions(np.array([[1.0, 0.0, 0.0], [0.8, 0.6, 0.0]]), 1)).round(2).tolist()
+    [[1.0], [1.0]]
+    """
+    if points.shape[1] <= count:
+        return points
+    from sklearn.preprocessing import normalize
+
+    _, vectors = np.linalg.eigh(points.T @ points)  # the largest come last
+    return normalize(points @ vectors[:, -count:])
+
+
 def cluster_coefs(
-    coefs: Any, num_clusters: int, *, key: Array, scale: str = "hellinger", restarts: int = 10
+    coefs: Any,
+    num_clusters: int,
+    *,
+    key: Array,
+    scale: str = "hellinger",
+    restarts: int = 10,
+    directions: int | None = DIRECTIONS,
 ) -> np.ndarray:
     """Labels (samples,) by k-means on coefficients (samples, rank), the best of ``restarts``.
 
-    ``scale`` is that of :func:`scale_coefs`; it matters more than the model does.
+    ``scale`` is that of :func:`scale_coefs`; it matters more than the model does. ``directions``: where
+    there are more columns than so many per cluster, k-means sees the main directions of the samples only
+    (``main_directions``), so that ranks larger than clusters need do no harm. None: all columns, as
+    algorithm 3 is printed, and so for ``scale="raw"``.
 
     >>> coefs = np.array([[9.0, 1.0], [1.0, 0.0], [0.0, 0.5], [1.0, 8.0]])
     >>> labels = cluster_coefs(coefs, 2, key=jax.random.key(0))
     >>> bool(labels[0] == labels[1] != labels[2] == labels[3])
     True
     """
+    checked(locals(), num_clusters=None)
     from sklearn.cluster import KMeans
 
     coefs = np.asarray(factor(coefs, "coefs"), dtype=np.float64)
-    if coefs.ndim != 2 or not coefs.shape[1]:
-        raise ValueError(f"coefs has shape {coefs.shape}: it needs (samples, rank), rank above 0.")
-    if scale == "hellinger" and (coefs < 0).any():
-        raise ValueError("coefs has negative entries: scale='hellinger' takes their roots.")
+    if not coefs.size:
+        raise ValueError(
+            f"coefs has shape {coefs.shape}: it needs (samples, rank), neither of them 0."
+        )
     try:
         num_clusters = whole_number(num_clusters, "num_clusters", 1, len(coefs))
     except ValueError:
         raise ValueError(
             f"num_clusters is {num_clusters!r}: it must be from 1 to the {len(coefs)} samples."
         ) from None
-    restarts = whole_number(restarts, "restarts")
+    restarts, points = whole_number(restarts, "restarts"), scale_coefs(coefs, scale)
+    if directions is not None and scale != "raw":
+        points = main_directions(points, num_clusters * whole_number(directions, "directions"))
     kmeans = KMeans(num_clusters, n_init=restarts, random_state=seed_of(key))
-    return kmeans.fit_predict(scale_coefs(coefs, scale))
+    return kmeans.fit_predict(points)
 
 
 def cluster(
@@ -118,10 +156,12 @@ def cluster(
     part: str = "all",
     scale: str = "hellinger",
     restarts: int = 10,
+    directions: int | None = DIRECTIONS,
 ) -> tuple[np.ndarray, ...]:
     """Algorithm 3: labels of the samples of every source, as a tuple.
 
-    ``num_clusters`` is one number or one per source; ``part`` is "all", "shared" or "specific".
+    ``num_clusters`` is one number or one per source; ``part`` is "all", "shared" or "specific". Scale,
+    restarts and directions are those of :func:`cluster_coefs`; algorithm 3 itself has ``directions=None``.
 
     >>> import jax.numpy as jnp, jaxshared as js
     >>> x, y = jnp.kron(jnp.eye(2), jnp.ones((3, 4))), jnp.kron(jnp.eye(2), jnp.ones((3, 2)))
@@ -131,8 +171,8 @@ def cluster(
     >>> [len(each) for each in labels], metrics.accuracy([0] * 4 + [1] * 4, labels[0])
     ([8, 4], 1.0)
     """
-    random_key(key)
-    check_factors(params)
+    checked(locals(), num_clusters=None)
+    params = factors_of(model, params)
     scaled, labels = unit_bases(model, params), []
     if np.shape(num_clusters) not in ((), (len(params.coefs),)):
         raise ValueError(
@@ -154,6 +194,7 @@ def cluster(
                 key=each,
                 scale=scale,
                 restarts=restarts,
+                directions=directions,
             )
         )
     return tuple(labels)
@@ -175,6 +216,9 @@ def common_categories(
     The sources are clustered on their shared coefficients and on their specific ones; a category
     that the shared ones find purer is common to the sources.
     """
+    checked(locals(), num_clusters=None)
+    params = factors_of(model, params)
+    truths = several(truths, "truths", "labels, one entry per source")
     both = [
         cluster(model, params, num_clusters, key=key, part=part, scale=scale, restarts=restarts)
         for part in ("shared", "specific")

@@ -6,14 +6,12 @@ see it. Every use of the factors therefore starts from :func:`unit_bases`.
 
 from __future__ import annotations
 
-import jax
 import numpy as np
 import scipy  # its parts are loaded when they are used
 
-from jaxshared.checks import factor
 from jaxshared.data.sources import as_source, host
 
-__all__ = ["PARTS", "boolean_cosines", "check_factors", "part_columns", "unit_bases"]
+__all__ = ["PARTS", "boolean_cosines", "part_columns", "unit_bases"]
 
 #: The parts of a source's coefficients that can be used by themselves.
 PARTS = ("all", "shared", "specific")
@@ -38,19 +36,6 @@ def part_columns(model, params, source=0, part="all"):
     shared = np.isin(own, others)
     chosen = {"all": np.ones_like(shared), "shared": shared, "specific": ~shared}[part]
     return np.flatnonzero(chosen)
-
-
-def check_factors(params):
-    """A ValueError that names the first factor that is not finite: a cosine would not show it.
-
-    >>> import jaxshared as js
-    >>> check_factors(js.Params((np.array([[np.inf]]),), (np.ones((1, 1)),)))
-    Traceback (most recent call last):
-    ...
-    ValueError: bases[0] has 1 entry that is not finite (first at [0, 0]: inf): pass finite factors.
-    """
-    for path, leaf in jax.tree.leaves_with_path(params):
-        factor(leaf, jax.tree_util.keystr(path).lstrip("."))
 
 
 def unit_bases(model, params):

@@ -15,18 +15,20 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxshared.alike import component_columns, kinds, paired
+from jaxshared.arguments import checked, whole
 from jaxshared.base import Model, Result
 from jaxshared.boolean.model import BooleanModel
 from jaxshared.checkpoint import beside
-from jaxshared.checks import whole_number
-from jaxshared.fit import check_unused, fit
+from jaxshared.checks import check_unused, share, whole_number
+from jaxshared.fit import fit
+from jaxshared.given import model_of
 from jaxshared.problem import searched_sources
 from jaxshared.sweep import sweep
 from jaxshared.typing import Array, Path, Sources
 from jaxshared.uses.boolean_consensus import boolean_consensus
 from jaxshared.uses.clustering import seed_of
 from jaxshared.uses.columns import unit_bases
-from jaxshared.uses.stability import refuse_race
+from jaxshared.uses.stability import refuse_given, refuse_race
 
 __all__ = ["Consensus", "consensus"]
 
@@ -76,6 +78,9 @@ def consensus(
     >>> sorted(found.stability.round(2).tolist())  # one of the four missed a component
     [0.75, 1.0, 1.0]
     """
+    checked(locals(), restarts=whole(2), keep=share)
+    model_of(model)
+    refuse_given(options, "consensus", ("init", "restarts", "callback", "frozen"))
     restarts = whole_number(restarts, "restarts", least=2)
     if not 0 < keep <= 1:
         raise ValueError(f"keep is {keep}: it is the part of the components that stays, 0 to 1.")

@@ -21,8 +21,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy  # its parts are loaded when they are used
 
-from jaxshared.checks import whole_number
+from jaxshared.arguments import checked, maybe, whole
+from jaxshared.checks import strength, whole_number
 from jaxshared.data.sources import host
+from jaxshared.data.structure import check_matrices
 from jaxshared.typing import Array, Sources
 from jaxshared.uses.clustering import seed_of
 
@@ -64,6 +66,8 @@ def coregularised(
     >>> found.labels.reshape(2, 4).std(1).tolist()
     [0.0, 0.0]
     """
+    checked(locals(), neighbours=maybe(whole()), agreement=strength, num_clusters=whole())
+    sources = sources if graphs is not None else check_matrices(sources, aligned=1)
     if form not in ("pairwise", "centroid"):
         raise ValueError(f"form is {form!r}: choose 'pairwise' or 'centroid'.")
     if not (np.isfinite(agreement) and agreement >= 0):

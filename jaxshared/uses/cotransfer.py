@@ -12,12 +12,14 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from jaxshared.arguments import checked, whole
 from jaxshared.base import Model, Result
 from jaxshared.data.graph import neighbour_graph
 from jaxshared.data.names import Aligned, oriented
 from jaxshared.data.order import matched
 from jaxshared.data.sources import as_source, checked_sources
 from jaxshared.fit import fit
+from jaxshared.given import model_of
 from jaxshared.models.rghctc import RGHCTC
 from jaxshared.project import project
 from jaxshared.typing import Array, Sources
@@ -69,6 +71,8 @@ def cotransfer(
     >>> [labels.shape for labels in found.labels], bool(found.labels[0][0] == found.labels[1][0])
     ([(6,), (4,)], True)
     """
+    checked(locals(), num_clusters=whole())
+    model_of(model)
     # js.clustering offers this function, so its own part is only looked up now.
     from jaxshared.uses.clustering import cluster_coefs
 
@@ -103,7 +107,8 @@ def cotransfer(
         elif target is not None:
             coefs[k] = np.asarray(project(model, params, target, k, hyper=stage))
     present = [coef for coef in coefs if coef is not None]
-    labels: Any = cluster_coefs(np.vstack(present), num_clusters, key=last, scale=scale)
+    how = dict(scale=scale, directions=None)  # all coefs, as the paper has them
+    labels: Any = cluster_coefs(np.vstack(present), num_clusters, key=last, **how)
     parts = iter(np.split(labels, np.cumsum([len(coef) for coef in present])[:-1]))
     labels = tuple(None if coef is None else next(parts) for coef in coefs)
     return CoTransfer(labels, tuple(coefs), result)

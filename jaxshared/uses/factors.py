@@ -9,18 +9,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from jaxshared.arguments import among, checked, whole
 from jaxshared.base import Model
 from jaxshared.boolean.model import BooleanModel
-from jaxshared.checks import whole_number
+from jaxshared.checks import one_of, whole_number
 from jaxshared.data.names import Names
 from jaxshared.data.order import in_fit_order
 from jaxshared.data.sources import as_sources
 from jaxshared.data.split import bare
 from jaxshared.data.tables import needed
+from jaxshared.given import factors_of
 from jaxshared.lost import lost_columns, lost_components, set_names, source_names
 from jaxshared.typing import AnyParams, Sources
 from jaxshared.uses.amounts import cosines, energies, energy_order, mass_shares, unit_columns
-from jaxshared.uses.columns import check_factors
 
 __all__ = ["Example", "Factors", "Frames", "factors", "lost_components"]
 
@@ -125,6 +126,7 @@ class Factors:
 
     def sample_shares(self, source: str) -> np.ndarray:
         """(samples, its components): the part of a sample that a component makes up; rows sum to one."""
+        one_of(source, "source", self.source_names)
         return self._masses(source)[1]
 
     def _masses(self, source):
@@ -181,7 +183,9 @@ class Factors:
 
     def _columns_of(self, name):
         if name not in self.bases:
-            raise ValueError(f"no basis is called {name!r}: there are {list(self.bases)}.")
+            raise ValueError(
+                f"one or other is {name!r}, and no basis is called so: there are {list(self.bases)}."
+            )
         end = self._ends[list(self.bases).index(name)]
         return np.arange(end - self.bases[name].shape[1], end)
 
@@ -229,11 +233,8 @@ def factors(
     >>> factors(model, result, names=["a", "b"], norm="l1").coefs["a"].round(3).tolist()
     [[3.0], [6.0]]
     """
-    params = getattr(result, "params", result)
-    check_factors(params)
-    if norm not in NORMS:
-        raise ValueError(f"norm is {norm!r}: choose 'l1' or 'l2'.")
-    top = whole_number(top, "top", 0)
+    checked(locals(), top=whole(0), norm=among(*NORMS))
+    params = factors_of(model, result, "result")
     parts = model.parts(params)
     known = getattr(result, "names", None)
     names = _names(parts, known, vocabulary, names)

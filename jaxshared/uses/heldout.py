@@ -30,12 +30,16 @@ import jax.numpy as jnp
 import numpy as np
 import scipy  # its parts are loaded when they are used
 
+from jaxshared.arguments import checked, whole
+from jaxshared.arguments import each as each_of
 from jaxshared.base import Model, Quadratic
 from jaxshared.checkpoint import beside
 from jaxshared.checks import place, whole_number
+from jaxshared.checks import share as share_of
 from jaxshared.data.products import gram_error, squared_norm
 from jaxshared.data.sources import as_sources, host
 from jaxshared.data.weighted import Weighted
+from jaxshared.given import model_of
 from jaxshared.problem import Problem, searched_sources
 from jaxshared.programs import LOOP, ONCE, program
 from jaxshared.project import project
@@ -107,6 +111,8 @@ def held_out_entries(
     >>> choice.chosen
     {'rank': 3}
     """
+    checked(locals(), share=functools.partial(share_of, one=False))
+    model_of(model)
     if not 0 < share < 1:
         raise ValueError(f"share is {share}: it must lie between 0 and 1.")
     folds = whole_number(folds, "folds")
@@ -207,10 +213,14 @@ def _rows(model, params, sources, weights):
             gram = gram.at[np.ix_(columns, columns)].add(weight * (coef.T @ coef))
             target = target.at[:, columns].add(weight * (source @ coef))
         problem = Quadratic(gram=gram, neg=target)
-        found = nonnegative_least_squares(problem, jnp.zeros_like(target), tol=TOLERANCE)
+        found, _ = nonnegative_least_squares(problem, jnp.zeros_like(target), tol=TOLERANCE)
         return [found[:, a:b] for a, b in itertools.pairwise(starts)]
 
     return jax.lax.map(one, (jax.tree.map(jnp.asarray, params), weights))
+
+
+def _feature(value, name):
+    return value if isinstance(value, str) else whole_number(value, name, 0)
 
 
 def held_out_queries(
@@ -234,6 +244,8 @@ def held_out_queries(
     order first, and positions are those of that order. ``rows``: as in :func:`jaxshared.fit`. Queries
     are projected at the strengths that the model has by default for them, whatever the setting was.
     """
+    checked(locals(), folds=whole(), source=None, features=each_of(_feature, "features"))
+    model_of(model)
     sources, names = searched_sources(model, sources, rows)
     source = place(source, "source", len(sources), "sources")
     if isinstance(sources[source], Weighted):
@@ -242,6 +254,11 @@ def held_out_queries(
             f"the feature: choose with js.selection.held_out_speckles, or hide features of another source."
         )
     features, scores = _positions(features, names and names.features[source]), []
+    if features.max() >= sources[source].shape[0]:
+        raise ValueError(
+            f"features has {features.max()} but sources[{source}] has {sources[source].shape[0]} "
+            f"features, from 0 on."
+        )
     queries = np.zeros((sources[source].shape[0], len(features)), dtype=np.float32)
     queries[features, np.arange(len(features))] = 1
     for fold, each in enumerate(jax.random.split(key, folds)):

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
 
+from jaxshared.arguments import checked, numbers
 from jaxshared.base import Model
+from jaxshared.given import factors_of
 from jaxshared.typing import AnyParams, ArrayLike
 
 __all__ = ["THRESHOLD", "parts_of", "pattern", "threshold_of", "use"]
 
 # A source uses a component with the others if it does so at least half as much as who uses it most.
 THRESHOLD = 0.5
+# (sources, components), parts of the samples.
+USED = functools.partial(numbers, ndim=2, least=0)
 # Uses this far apart are of two kinds.
 GAP = 0.25
 
@@ -25,6 +30,7 @@ def use(model: Model, params: AnyParams) -> np.ndarray:
     >>> use(js.NMF(2), js.Params((basis,), (coef,))).tolist()
     [[0.25, 0.75]]
     """
+    params = factors_of(model, params)
     params = model.normalise(params)
     out = np.zeros((len(params.coefs), sum(model.ranks)))
     for i, at in enumerate(model.components(params).coefs):
@@ -48,6 +54,7 @@ def pattern(used: Any, *, threshold: float = THRESHOLD) -> tuple[tuple[int, ...]
     >>> pattern(np.array([[0.5, 0.4, 0.1], [0.4, 0.0, 0.6]]))
     ((0, 1), (0,), (1,))
     """
+    checked(locals(), used=USED)
     used = np.asarray(used)
     belongs = used >= threshold * used.max(axis=0)
     belongs[np.arange(len(used)), used.argmax(axis=1)] = True
@@ -65,6 +72,7 @@ def threshold_of(used: ArrayLike) -> float:
     >>> threshold_of(np.array([[0.5, 0.5, 0.5, 0.5], [0.1, 0.2, 0.3, 0.4]]))
     0.5
     """
+    USED(used, "used")
     used = np.asarray(used)
     most = used.max(axis=0)
     ratios = used / np.where(most > 0, most, 1)

@@ -22,13 +22,17 @@ import numpy as np
 import scipy  # its parts are loaded when they are used
 
 from jaxshared import metrics
+from jaxshared.arguments import checked, named, numbers, text
 from jaxshared.base import Model
-from jaxshared.checks import factor, place, random_key, whole_number
+from jaxshared.checks import factor, place, whole_number
+from jaxshared.checks import share as share_of
 from jaxshared.data.sources import host
+from jaxshared.data.structure import check_matrix
 from jaxshared.data.text import Texts, query_vectors
+from jaxshared.given import factors_of
 from jaxshared.project import project
 from jaxshared.typing import AnyParams, Array, ArrayLike, Source
-from jaxshared.uses.columns import boolean_cosines, check_factors, unit_bases
+from jaxshared.uses.columns import boolean_cosines, unit_bases
 
 __all__ = [
     "Hidden",
@@ -125,19 +129,9 @@ def search(index: Index, queries: Any, *, top: int = 10) -> Hits:
             f"queries has shape {queries.shape}: it needs (queries, {rank}), one row of "
             "coefficients per query. Project query vectors with js.project, or use retrieve."
         )
-    top = _check_top(top, num_items)
+    top = whole_number(top, "top", most=num_items)
     block = max(1, min(SCORES_IN_FLIGHT // num_items, max(queries.shape[0], 1)))
     return Hits(*_search(index.items, queries, top, block))
-
-
-def _check_top(top, num_items):
-    """How many items to name: a whole number, and no more than there are."""
-    try:
-        return whole_number(top, "top", 1, num_items)
-    except ValueError:
-        raise ValueError(
-            f"top is {top!r}: it must be from 1 to the number of items, {num_items}."
-        ) from None
 
 
 @functools.partial(jax.jit, static_argnames=("top", "block"))
@@ -198,9 +192,9 @@ def retrieve(
     >>> retrieve(model, params, jnp.array([[0.0], [0.0], [1.0]]), top=2).items.tolist()
     [[2, 3]]
     """
+    params = factors_of(model, params)
     # cosines depend on how long basis columns are: both sides are compared on columns of norm one
     source = place(source, "source", model.count_sources(params), "sources")
-    check_factors(params)
     params = unit_bases(model, params)
     index = build_index(params.coefs[source]) if index is None else index
     likened = boolean_cosines if model.searches else project
@@ -222,14 +216,17 @@ def find(
     ``texts``: what was fitted, with its vocabulary and the idf weights of the source; ``source``: its
     number or name. A query without a known term finds nothing.
     """
+    checked(
+        locals(), query=text, texts=named(Texts, "what js.text.sources_from_documents returned")
+    )
+    params = factors_of(model, result, "result")
     names = list(texts.names or ())
     at = names.index(source) if isinstance(source, str) and source in names else source
-    at = place(at, "source", model.count_sources(getattr(result, "params", result)), "sources")
+    at = place(at, "source", model.count_sources(params), "sources")
     options = dict(idf=texts.idf[at], expand=expand, stop_words=texts.stop_words)
     asked = query_vectors([query], texts.vocabulary, **options)
     if not asked.known[0]:
         return []
-    params = getattr(result, "params", result)
     hits = retrieve(
         model, params, asked.vectors, source=at, top=min(top, texts.sources[at].shape[1])
     )
@@ -251,19 +248,17 @@ def match_tags(items: Any, queries: Any, *, top: int = 10) -> Hits:
     >>> match_tags(np.array([[1, 1, 0], [0, 1, 1]]), np.array([[1], [0]]), top=3).items.tolist()
     [[0, 1, 2]]
     """
+    check_matrix(items, "items")
+    if np.shape(queries)[1:] != (0,):  # no query has no hits
+        check_matrix(queries, "queries")
     items, queries = (scipy.sparse.csc_array(host(each)) for each in (items, queries))
-    for name, each in (("items", items), ("queries", queries)):
-        if not np.isfinite(each.data).all():
-            raise ValueError(
-                f"{name} has entries that are not finite: a term is there, or it is 0."
-            )
     items, queries = (each.astype(bool).astype(np.float32) for each in (items, queries))
     if items.shape[0] != queries.shape[0]:
         raise ValueError(
             f"items has {items.shape[0]} features but queries {queries.shape[0]}: both need the "
             "vocabulary of the source."
         )
-    top = _check_top(top, items.shape[1])
+    top = whole_number(top, "top", most=items.shape[1])
     sizes, block = items.sum(axis=0), max(1, SCORES_IN_FLIGHT // items.shape[1])
     found, scores = [], []
     for start in range(0, queries.shape[1], block):
@@ -290,13 +285,13 @@ def hide_features(source: Source, features: Any, *, key: Array, share: float = 0
     >>> hidden.source.toarray().sum(axis=1).tolist(), int(hidden.relevant.sum())
     ([4.0, 2.0], 2)
     """
+    checked(locals(), share=functools.partial(share_of, zero=True))
+    check_matrix(source, "source")
     rows = scipy.sparse.csr_array(host(source), copy=True)
     rows.sum_duplicates()
     rows.eliminate_zeros()
-    random_key(key)
-    if not 0 <= share <= 1:
-        raise ValueError(f"share is {share!r}: it must lie between 0 and 1.")
-    features = np.asarray(features)
+    features = numbers(features, "features", ndim=1)
+    features = features if features.dtype.kind in "iu" else np.full(2, -1)
     if len(np.unique(features)) < len(features) or not np.all(
         (features >= 0) & (features < rows.shape[0])
     ):
@@ -335,8 +330,9 @@ def evaluate(
     >>> evaluate([[1, 0, 2]], [[True, False, False]], excluded=[[False, True, False]]).map
     1.0
     """
-    relevant = host(relevant).toarray() if scipy.sparse.issparse(relevant) else relevant
-    ranking, relevant = np.asarray(ranking), np.asarray(relevant, dtype=bool)
+    checked(locals())
+    ranking = numbers(ranking, "ranking", ndim=2)
+    relevant = metrics.zeros_and_ones(relevant, "relevant")
     if excluded is not None:
         behind = metrics.ranked_relevance(ranking, excluded)
         order = np.argsort(behind, axis=1, kind="stable")

@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 
+from jaxshared.arguments import checked, each, whole
 from jaxshared.base import Model
 from jaxshared.checkpoint import beside
-from jaxshared.checks import instance_of, whole_number
+from jaxshared.checks import check_unused, instance_of, whole_number
 from jaxshared.data.sources import as_sources, host
 from jaxshared.data.weighted import Weighted
-from jaxshared.fit import check_unused
 from jaxshared.losses import Squared, as_loss
 from jaxshared.models.shared import SharedBasis, SharedNMF
 from jaxshared.problem import check_key, searched_sources
@@ -85,6 +85,12 @@ def select(
     >>> found.model
     JSNMF(shared=2, specific=(2, 2))
     """
+    checked(
+        locals(),
+        ranks=None if ranks is None else each(whole(), "whole numbers"),
+        restarts=whole(2),
+        folds=whole(1),
+    )
     check_key(key)
     instance_of(model, "model", Model, "js.NMF(4)")
     sources = searched_sources(model, sources, rows)[0]

@@ -19,16 +19,19 @@ import jax.numpy as jnp
 import numpy as np
 import scipy  # its parts are loaded when they are used
 
+from jaxshared.arguments import between, checked, each, numbers, whole
 from jaxshared.base import Model
 from jaxshared.checks import whole_number
 from jaxshared.data.crossed import Product
 from jaxshared.data.sources import as_sources
 from jaxshared.data.sparse import Sparse
-from jaxshared.fit import restart_keys
+from jaxshared.given import model_of
+from jaxshared.lanes import restart_keys
 from jaxshared.models.nmf import NMF
 from jaxshared.solve import solve
 from jaxshared.sweep import sweep
 from jaxshared.typing import Array, Source, Sources
+from jaxshared.uses.choice import checked_curve
 from jaxshared.uses.clustering import seed_of
 from jaxshared.uses.heldout import HeldOut, held_out_entries, held_out_queries
 from jaxshared.uses.speckled import held_out_speckles
@@ -102,6 +105,8 @@ def one_percent_rule(ranks: Any, errors: Any, *, threshold: float = 0.01) -> Ran
     >>> choice.chosen, choice.deltas.round(3).tolist()
     (10, [0.5, 0.002, 0.002])
     """
+    checked(locals(), threshold=between(0))
+    checked_curve(ranks, errors)
     ranks, errors = np.asarray(ranks), np.asarray(errors, dtype=float)
     if not np.isfinite(errors).all():
         raise ValueError(f"errors is {errors.tolist()}: every error must be finite.")
@@ -152,6 +157,7 @@ def numerical_rank(
     >>> numerical_rank(np.eye(6)[:, :4], np.eye(6)[:, 2:], key=jax.random.key(0)).rank
     2
     """
+    checked(locals(), tol=between(0), max_rank=whole())
     max_rank = whole_number(max_rank, "max_rank")
     (x, x_unit), (y, y_unit) = (_unit_scale(source) for source in as_sources((first, second)))
     shape = (x.shape[1], y.shape[1])
@@ -202,6 +208,7 @@ def rank_curve(
     >>> rank_curve(x, [1, 2, 3, 4], key=jax.random.key(0), restarts=2).chosen
     3
     """
+    checked(locals(), threshold=between(0), ranks=each(whole(), "whole numbers"))
     ranks = np.asarray(ranks, dtype=int)
     model = NMF(int(ranks.max()))
     grid = sweep(model, source, key=key, rank=ranks.tolist(), **options).whole()
@@ -235,6 +242,7 @@ def shared_rank_curve(
     >>> shared_rank_curve(x, x[:, :10], [1, 2, 3], key=jax.random.key(0)).chosen
     2
     """
+    checked(locals(), threshold=between(0), ranks=each(whole(), "whole numbers"))
     ranks = np.asarray(ranks, dtype=int)
     first, second = (_unit_scale(source)[0] for source in as_sources((first, second)))
     product, model = Product.of(first, second), NMF(int(ranks.max()))
@@ -272,15 +280,18 @@ def strength_curve(
     data allow for free; ``lowest`` is what the paper would take. ``options`` go to
     :func:`jaxshared.sweep`; values are the best of its ``restarts``.
     """
+    checked(locals(), slack=between(0))
+    model_of(model)
+    numbers(strengths, "strengths", ndim=1, least=0)
     strengths = np.asarray(strengths, dtype=float)
     if strengths.ndim != 1 or len(strengths) < 2 or np.any(np.diff(strengths) <= 0):
         raise ValueError("strengths must be two or more values in rising order.")
     grid = sweep(model, sources, key=key, coherence=strengths.tolist(), **options).whole()
     best = [grid.lane(grid.best_lane(**setting)) for setting in grid.settings]
-    checked = as_sources(sources)
-    free = model.hyper(checked, coherence=jnp.zeros((), checked[0].dtype))
+    found = as_sources(sources)
+    free = model.hyper(found, coherence=jnp.zeros((), found[0].dtype))
     objectives = np.array([float(result.objective) for result in best])
-    errors = np.array([float(model.objective(each.params, checked, free)) for each in best])
+    errors = np.array([float(model.objective(each.params, found, free)) for each in best])
     within = np.flatnonzero(errors <= (1 + slack) * errors[0])
     lowest = float(strengths[np.argmin(objectives)])
     return StrengthChoice(strengths, objectives, errors, float(strengths[within[-1]]), lowest)

@@ -21,14 +21,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxshared.arguments import checked, each, numbers, whole
 from jaxshared.base import Model, Params, Result, Status
 from jaxshared.checkpoint import beside
-from jaxshared.checks import whole_number
+from jaxshared.checks import factor, several, whole_number
 from jaxshared.data.names import oriented
 from jaxshared.data.products import squared_norm, transposed_product
 from jaxshared.data.sources import as_sources, checked_sources
 from jaxshared.data.weighted import Weighted
-from jaxshared.fit import fit, restart_keys
+from jaxshared.fit import fit
+from jaxshared.given import factors_of
+from jaxshared.lanes import restart_keys
 from jaxshared.models.shared import SharedNMF
 from jaxshared.typing import Array, ArrayLike, Path, Sources
 from jaxshared.uses.patterns import THRESHOLD, parts_of, pattern, threshold_of, use
@@ -122,6 +125,7 @@ def find(
     >>> find((x[:, :8], x[:, 4:]), key=jax.random.key(0), rank=3).model.sharing
     (((0, 1), 1), ((0,), 1), ((1,), 1))
     """
+    checked(locals())
     sources, names = checked_sources(oriented(sources, rows))
     check_unweighted(sources, "js.sharing.find")
     rank = whole_number(rank, "rank")
@@ -158,12 +162,14 @@ def evidence(model: Model, result: Any, sources: Sources, *, rows: str = "featur
     >>> evidence(found.model, found.result, (x[:, :8], x[:, 4:])).sure.round(2).tolist()
     [1.0, 0.0, 0.0]
     """
+    checked(locals())
+    params = factors_of(model, result, "result")
     if model.searches:
         raise TypeError(
             f"{type(model).__name__} has 0/1 factors, which js.sharing.evidence cannot refit: see the "
             f"shares of js.factors, or let js.select choose the pattern by description length."
         )
-    params = model.normalise(getattr(result, "params", result))
+    params = model.normalise(params)
     sources = as_sources(sources, num_sources=model.num_sources, rows=rows)
     check_unweighted(sources, "js.sharing.evidence")
     used = use(model, params)
@@ -225,15 +231,25 @@ def shares(model: Model, result: Any, sure: ArrayLike) -> tuple[np.ndarray, ...]
     >>> shares(model, params, [1.0, 0.0, 0.0])[0].tolist()
     [1.0, 0.25]
     """
-    params = model.normalise(getattr(result, "params", result))
+    params = factors_of(model, result, "result")
+    numbers(sure, "sure", ndim=1, least=0, most=1)
+    params = model.normalise(params)
     sure = np.asarray(sure, np.float64)
     if sure.shape != (sum(model.ranks),):
         raise ValueError(
             f"sure has shape {sure.shape} but the model has {sum(model.ranks)} components: pass one "
             f"number for each, as evidence(...).sure."
         )
-    numbers = model.components(params).coefs
-    return tuple(parts_of(coef) @ sure[at] for coef, at in zip(params.coefs, numbers))
+    places = model.components(params).coefs
+    return tuple(parts_of(coef) @ sure[at] for coef, at in zip(params.coefs, places))
+
+
+def _checked_coef(coef, name):
+    if not len(factor(coef, name)) or np.any(np.asarray(coef) < 0):
+        raise ValueError(
+            f"{name} has no samples, or negative entries: pass coefs, (samples, rank)."
+        )
+    return np.asarray(coef)
 
 
 def mixing(coefs: Sequence[ArrayLike], *, neighbours: int = NEIGHBOURS) -> tuple[Array, Array]:
@@ -246,9 +262,19 @@ def mixing(coefs: Sequence[ArrayLike], *, neighbours: int = NEIGHBOURS) -> tuple
     >>> mixed[2:4].tolist(), (mixed[:2] > 0).all().item()
     ([0.0, 0.0], True)
     """
+    checked(locals())
+    coefs = [
+        _checked_coef(coef, f"coefs[{i}]")
+        for i, coef in enumerate(several(coefs, "coefs", "factors"))
+    ]
     from sklearn.neighbors import NearestNeighbors  # slow to import
 
     sizes = [len(coef) for coef in coefs]
+    if len(coefs) < 2 or len({coef.shape[1] for coef in coefs}) > 1:
+        raise ValueError(
+            f"coefs has shapes {', '.join(str(coef.shape) for coef in coefs)}: pass those of two sources or "
+            f"more, on components that all share."
+        )
     points = np.sqrt(np.concatenate([parts_of(coef) for coef in coefs]))
     count = min(neighbours + 1, sum(sizes))
     near = NearestNeighbors(n_neighbors=count).fit(points).kneighbors(points)[1]
@@ -287,6 +313,7 @@ def mean_shares(
     >>> (parts.shares[0][4:] > parts.shares[0][:4].max()).tolist()
     [True, True, True, True]
     """
+    checked(locals(), ranks=each(whole(), "whole numbers"))
     restarts = whole_number(restarts, "restarts")
     if options.get("checkpoint") is not None:
         raise ValueError(

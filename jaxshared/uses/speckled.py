@@ -8,17 +8,22 @@ is predicted by factors that have seen its feature and its sample.
 
 from __future__ import annotations
 
+import functools
 import itertools
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 
+from jaxshared.arguments import checked
 from jaxshared.base import Model
+from jaxshared.checks import share as share_of
 from jaxshared.checks import whole_number
+from jaxshared.data.entries import rest_is_zero
 from jaxshared.data.sources import as_sources, dense_values
 from jaxshared.data.sparse import Sparse
-from jaxshared.data.weighted import Weighted
+from jaxshared.data.weighted import Gapped, Weighted
+from jaxshared.given import model_of
 from jaxshared.losses import as_loss
 from jaxshared.programs import ONCE, program
 from jaxshared.sweep import sweep
@@ -58,6 +63,8 @@ def held_out_speckles(
     >>> choice.chosen
     {'rank': 3}
     """
+    checked(locals(), share=functools.partial(share_of, one=False))
+    model_of(model)
     if not 0 < share < 1:
         raise ValueError(f"share is {share}: it must lie between 0 and 1.")
     folds = whole_number(folds, "folds")
@@ -94,13 +101,15 @@ def _losses(model, options):
 
 
 def _weighted(source, name):
-    if isinstance(source, Weighted):
+    if isinstance(source, Weighted) and not source.rest_seen:
         return source
-    if isinstance(source, Sparse) and np.prod(source.shape, dtype=float) > LARGEST:
+    if rest_is_zero(source) and np.prod(source.shape, dtype=float) > LARGEST:
         raise ValueError(
             f"{name} has {source.shape[0]} x {source.shape[1]} entries, zeros among them: too many to leave "
             f"out singly. Use js.selection.held_out_entries, which leaves out blocks."
         )
+    if isinstance(source, Gapped):
+        return source.dense()
     values = dense_values(source, name)
     return Weighted(values, jnp.ones_like(values), jnp.ones((), values.dtype))
 

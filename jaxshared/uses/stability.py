@@ -8,8 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxshared.alike import component_columns, kinds, paired
+from jaxshared.arguments import checked, whole
 from jaxshared.base import Model
-from jaxshared.checks import whole_number
+from jaxshared.checks import place, several, whole_number
+from jaxshared.given import factors_of, model_of
 from jaxshared.sweep import sweep
 from jaxshared.typing import AnyParams, Array, Sources
 
@@ -47,6 +49,8 @@ def stability(
     >>> curve.values.round(1).tolist()
     [1.0, 1.0]
     """
+    checked(locals(), restarts=whole(2))
+    model_of(model)
     restarts = whole_number(restarts, "restarts", least=2)
     refuse_race(options, "stability")
     grid = sweep(model, sources, key=key, restarts=restarts, **options).whole()
@@ -62,6 +66,13 @@ def stability(
     )
 
 
+def refuse_given(options, called, names):
+    """A TypeError for an option that ``called`` sets itself."""
+    for name in names:
+        if name in options:
+            raise TypeError(f"{name} is set by {called} itself: leave it out.")
+
+
 def refuse_race(options, called):
     """A ValueError where restarts are to be compared and ``options`` stop most of them early."""
     if options.get("race"):
@@ -73,6 +84,8 @@ def refuse_race(options, called):
 
 def component_stability(model: Model, lanes: Sequence[AnyParams], reference: int) -> np.ndarray:
     """Per component of one restart: its mean cosine with the partners that the others have for it."""
+    lanes = [factors_of(model, lane, "lanes") for lane in several(lanes, "lanes", "factors")]
+    reference = place(reference, "reference", len(lanes), "lanes")
     columns = [component_columns(model, model.normalise(lane)) for lane in lanes]
     own = kinds(model, lanes[reference])
     others = [number for number in range(len(lanes)) if number != reference]

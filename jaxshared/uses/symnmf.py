@@ -14,7 +14,10 @@ import jax
 import numpy as np
 import scipy  # its parts are loaded when they are used
 
+from jaxshared.arguments import checked, maybe, whole
+from jaxshared.checks import whole_number
 from jaxshared.data.graph import as_graph, neighbour_graph
+from jaxshared.data.structure import check_matrix
 from jaxshared.typing import Array, Source
 from jaxshared.uses.clustering import seed_of
 
@@ -91,6 +94,9 @@ def symnmf(
     >>> len(set(labels[:3].tolist())), len(set(labels[3:].tolist()))
     (1, 1)
     """
+    checked(locals(), neighbours=maybe(whole()), num_clusters=whole())
+    check_matrix(source, "source")
+    whole_number(num_clusters, "num_clusters", 1, np.shape(source)[1])
     if neighbours is None:
         neighbours = min(int(np.log2(source.shape[1])) + 1, source.shape[1] - 1)
     graph = neighbour_graph(source, neighbours, kernel)

@@ -11,19 +11,22 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 import scipy  # its parts are loaded when they are used
 
+from jaxshared.arguments import among, checked, maybe, named, numbers, whole
 from jaxshared.base import Result
-from jaxshared.checks import whole_number
+from jaxshared.checks import factor, short, whole_number
 from jaxshared.data.names import Aligned, oriented
 from jaxshared.data.sources import checked_sources, host
+from jaxshared.data.structure import check_matrix
 from jaxshared.fit import fit
 from jaxshared.models import multinmf
 from jaxshared.models.multinmf import MultiNMF
 from jaxshared.penalties.agreement import scaled_coef
 from jaxshared.typing import AnyParams, Array, Source, Sources
-from jaxshared.uses.clustering import cluster_coefs
+from jaxshared.uses.clustering import SCALES, cluster_coefs, scale_coefs
 
 __all__ = [
     "GAUGES",
@@ -82,6 +85,13 @@ def label_views(
     >>> found.labels.reshape(2, 4).std(1).tolist()
     [0.0, 0.0]
     """
+    checked(
+        locals(),
+        num_clusters=maybe(whole()),
+        scale=maybe(among(*SCALES)),
+        way=among(*WAYS),
+        gauge=among(*GAUGES),
+    )
     if way not in WAYS:
         raise ValueError(f"way is {way!r}: choose 'kmeans' or 'argmax'.")
     coef = common_coef(params, gauge)
@@ -113,6 +123,7 @@ def scale_of(coef: Any) -> str:
     >>> scale_of([[0.8, 0.1, 0.1], [0.1, 0.7, 0.2]]), scale_of([[0.4, 0.3, 0.3], [0.3, 0.3, 0.4]])
     ('hellinger', 'unit')
     """
+    coef = scale_coefs(coef, "raw")
     coef = np.asarray(coef, np.float64)
     total = coef.sum(axis=1)
     largest = coef.max(axis=1)[total > 0] / total[total > 0]
@@ -158,6 +169,8 @@ def learn_agreement(
     >>> min(found.agreement) == found.agreement[2]
     True
     """
+    checked(locals())
+    named(MultiNMF, "one, for example js.MultiNMF(4)")(model, "model")
     rounds = whole_number(rounds, "rounds")
     given = dict(hyper or {})
     sources, names = checked_sources(oriented(sources, rows), aligned="samples")
@@ -212,6 +225,8 @@ def common_coef(params: AnyParams, gauge: str = "norms") -> np.ndarray:
     >>> common_coef(js.Params((np.array([[3.0, 1.0]]),), (np.array([[1.0, 5.0]]),)), "sums").tolist()
     [[0.375, 0.625]]
     """
+    checked(locals(), gauge=among(*GAUGES))
+    params = _of_views(params)
     if isinstance(params, multinmf.Params):
         return np.asarray(params.consensus, np.float64)
     if len(params.coefs) != 1:
@@ -231,6 +246,22 @@ def common_coef(params: AnyParams, gauge: str = "norms") -> np.ndarray:
     return coef * np.sqrt(sum(over((u * u).sum(0), np.sum((u.T @ u) * gram)) for u in bases))
 
 
+def _of_views(params):
+    """The factors of a model of views, of which a Result may hold them."""
+    params = params.params if isinstance(params, Result) else params
+    if (
+        not isinstance(params, tuple)
+        or not hasattr(params, "coefs")
+        or not hasattr(params, "bases")
+    ):
+        raise TypeError(f"params is {short(params)}: pass a Result of views, or its params.")
+    for path, leaf in jax.tree.leaves_with_path(params):
+        name = jax.tree_util.keystr(path).lstrip(".")
+        if np.any(np.asarray(factor(leaf, name)) < 0) and not name.startswith("errors"):
+            raise ValueError(f"{name} has negative entries: factors of views are 0 or more.")
+    return params
+
+
 def cut_weighted(source: Source) -> Any:
     r"""A source whose samples are weighted as in a normalised cut (Xu, Liu and Gong 2003).
 
@@ -242,6 +273,7 @@ def cut_weighted(source: Source) -> Any:
     >>> cut_weighted(np.array([[1.0, 1.0, 0.0], [0.0, 0.0, 2.0]])).round(3).tolist()
     [[0.707, 0.707, 0.0], [0.0, 0.0, 1.0]]
     """
+    check_matrix(source, "source")
     source = host(source)
     source = source.astype(np.result_type(source.dtype, np.float32))
     degrees = source.T @ (source @ np.ones(source.shape[1], source.dtype))
@@ -260,5 +292,8 @@ def best_and_worst(scores: Any) -> tuple[int, int]:
     >>> best_and_worst([[0.5, 0.6], [0.7, 0.9], [0.4, 0.1]])
     (1, 2)
     """
-    means = np.mean(np.asarray(scores, float), axis=1)
+    scores = numbers(scores, "scores").astype(float)
+    if not scores.ndim:
+        raise ValueError(f"scores is {scores}: pass one number for each view, or several.")
+    means = scores.reshape(len(scores), -1).mean(axis=1)
     return int(np.argmax(means)), int(np.argmin(means))
