@@ -19,9 +19,8 @@ EXTRAS = ("jaxshared.estimators", "jaxshared.anndata")
 def public_objects():
     """(name, object) of everything public."""
     tree = ast.parse(pathlib.Path(jaxshared.__file__).read_text())
-    names = [
-        a.asname or a.name for n in tree.body if isinstance(n, ast.ImportFrom) for a in n.names
-    ]
+    nodes = [n for n in ast.walk(tree) if isinstance(n, ast.ImportFrom)]  # those for later too
+    names = [alias.asname or alias.name for node in nodes for alias in node.names]
     modules = {name: getattr(jaxshared, name) for name in names}
     found = {name: each for name, each in modules.items() if not inspect.ismodule(each)}
     modules = {name: each for name, each in modules.items() if inspect.ismodule(each)}

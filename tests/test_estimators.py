@@ -218,3 +218,32 @@ def test_boolean_factors_are_sets():
     found = model.transform(blocks, groups=label)
     np.testing.assert_array_equal(model.inverse_transform(found), blocks)
     assert model.score(blocks, groups=label) == 1.0 and set(np.unique(found)) == {0, 1}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"n_components": 0}, "n_components is 0: it must be a whole number"),
+        ({"n_components": "auto"}, "n_components is 'auto': it must be a whole number"),
+        ({"max_iter": 0}, "max_iter is 0"),
+        ({"n_init": 0}, "n_init is 0"),
+        ({"tol": -1}, "tol is -1"),
+        ({"loss": "frobenius"}, "loss is 'frobenius': use 'squared', 'kl'"),
+    ],
+)
+def test_wrong_options_are_named_as_the_user_wrote_them(options, message):
+    with pytest.raises(ValueError, match=message):
+        NMF(**options).fit(X)
+
+
+def test_columns_of_a_frame_say_whose_component_they_are():
+    model = SharedNMF(1, (1, 2), random_state=0, max_iter=5).set_output(transform="pandas")
+    found = model.fit_transform(X, groups=np.repeat(["news", "blogs"], 30))
+    assert list(found.columns) == ["shared_0", "blogs_0", "news_0", "news_1"]
+
+
+@pytest.mark.parametrize("kind", [NMF, INMF, SharedNMF])
+def test_a_mask_is_not_lost(kind):
+    x = np.ma.masked_array(np.ones((12, 8)), np.eye(12, 8) > 0)
+    with pytest.raises(ValueError, match="8 masked entries: fill them with NaN"):
+        kind(2, random_state=0).fit(x)

@@ -234,7 +234,7 @@ def test_a_negative_strength_is_refused(model, hyper):
         (lambda: js.SharedNMF({0: 3}), "map tuples of source indices"),
         (lambda: js.JSNMF(2, 3), "one whole number per source"),
         (lambda: js.HALS(sweeps=0), "sweeps is 0"),
-        (lambda: js.Accelerated(shrink=1.0), "shrinks by more than 1"),
+        (lambda: js.Accelerated(shrink=1.0), "shrink is 1.0: it must be a number above 1"),
         (lambda: js.Multiplicative(floor=2.0), "floor is 2.0"),
     ],
 )
@@ -301,3 +301,17 @@ def test_restarts_of_a_boolean_model_are_told_too():
     x = np.kron(np.eye(3, dtype=bool), np.ones((3, 4), bool))
     result = js.fit(js.JSBMF(1, (1, 1)), (x[:, :8], x[:, 4:]), key=KEY, restarts=2)
     assert result.objectives.shape == (2,) and 1 <= result.agreeing <= 2
+
+
+def test_a_result_is_a_start_and_traced_settings_are_sent_to_solve():
+    x = np.random.default_rng(0).random((6, 8)).astype(np.float32)
+    first = js.fit(js.NMF(2), x, key=jax.random.key(0), max_steps=20)
+    again = js.fit(js.NMF(2), x, key=jax.random.key(1), init=first, max_steps=20)
+    assert again.objective <= first.objective * (1 + 1e-5)
+    traced = lambda w: js.fit(js.NMF(2), x, key=jax.random.key(0), hyper={"weights": w}).objective
+    with pytest.raises(TypeError, match=r"use js\.solve"):
+        jax.jit(traced)(jnp.ones(1))
+    with pytest.raises(ValueError, match="settings: a sweep has"):
+        js.sweep(js.NMF(2), x, key=jax.random.key(0), rank=range(1, 10**9))
+    with pytest.raises(TypeError, match="race is 'no'"):
+        js.fit(js.NMF(2), x, key=jax.random.key(0), race="no")

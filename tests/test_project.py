@@ -11,6 +11,7 @@ import scipy.sparse
 
 import jaxshared as js
 from jaxshared.data.weighted import Weighted
+from jaxshared.solvers.nnls import face_minimum
 from jaxshared.solvers.sensitivity import conjugate_gradients, held_solution, sensitivity
 
 from .slopes import moves, slopes
@@ -267,3 +268,130 @@ def test_a_program_may_close_over_the_source_it_projects():
     source, params = jnp.ones((3, 4)), js.Params((jnp.eye(3),), (jnp.ones((4, 3)),))
     found = jax.jit(lambda: js.project(js.NMF(3), params, source))()
     np.testing.assert_allclose(found, np.ones((4, 3)), rtol=1e-6)
+
+
+def alike(condition, features=30, rank=8, samples=12, seed=0):
+    """Bases that are nearly alike: of one condition number; samples from 1e-4 to 1."""
+    rng = np.random.default_rng(seed)
+    common, own = 0.2 + rng.random((features, 1)), rng.random((features, rank))
+    low, high = 1e-6, 1.0
+    for _ in range(60):
+        share = (low * high) ** 0.5
+        basis = (1 - share) * common + share * own
+        low, high = (share, high) if np.linalg.cond(basis) > condition else (low, share)
+    coefs = rng.gamma(0.7, size=(samples, rank)) * (rng.random((samples, rank)) < 0.6)
+    scale = np.logspace(-4, 0, samples)
+    return basis, (basis @ coefs.T + 0.05 * rng.random((features, samples))) * scale, scale
+
+
+CONDITIONS = {40: 1e-11, 100: 1e-10, 500: 1e-9}  # of a Gram matrix: its square
+
+
+@pytest.mark.parametrize("kind", ["plain", "weights", "stored weights", "kl"])
+def test_projections_on_bases_that_are_nearly_alike_are_exact(kind, x64):
+    """Against SciPy, faint samples beside strong ones; under KL no point of SciPy's is lower."""
+    weights = np.random.default_rng(9).random((30, 12))
+    weights = np.where(weights > 0.3, weights, 0)
+    sparse = scipy.sparse.csr_array
+    for condition, tolerance in CONDITIONS.items():
+        basis, x, scale = alike(condition)
+        params = js.Params((jnp.asarray(basis),), (jnp.zeros((12, 8)),))
+        source, model = jnp.asarray(x), js.NMF(8, loss="kl" if kind == "kl" else "squared")
+        if "weights" in kind:
+            given = (
+                (x, weights) if kind == "weights" else (sparse(x * (weights > 0)), sparse(weights))
+            )
+            source = js.weighted(*given)
+        found = np.asarray(js.project(model, params, source))
+        for n, column in enumerate(x.T):
+            root = np.sqrt(weights[:, n]) if "weights" in kind else np.ones(30)
+            if kind == "kl":
+                _same_divergence(basis, column / scale[n], found[n] / scale[n])
+                continue
+            best = scipy.optimize.nnls(basis * root[:, None], column * root)[0]
+            np.testing.assert_allclose(found[n], best, atol=tolerance * best.max())
+
+
+def _same_divergence(basis, x, found):
+    def value(z):
+        a = np.maximum(basis @ z, 1e-300)
+        return np.sum(a - x * np.log(a)), basis.T @ (1 - x / a)
+
+    options = {"maxiter": 10_000, "maxfun": 10**5, "ftol": 0, "gtol": 1e-12, "maxcor": 30}
+    bounds = [(0, None)] * len(found)
+    other = scipy.optimize.minimize(value, found + 0.1, jac=True, bounds=bounds, options=options)
+    slope = value(found)[1]
+    assert value(found)[0] <= other.fun + 1e-12 * abs(other.fun)
+    np.testing.assert_allclose(np.where(found > 0, slope, np.minimum(slope, 0)), 0, atol=1e-9)
+
+
+@pytest.mark.parametrize("loss", ["squared", "kl"])
+def test_slopes_on_bases_that_are_nearly_alike_are_those_of_differences(loss, x64):
+    model, rng = js.NMF(8, loss=loss), np.random.default_rng(1)
+    basis, x, scale = alike(500)
+    change = jax.tree.map(lambda z: 0.1 * z * rng.standard_normal(z.shape), (basis, x))
+    weights = rng.random((12, 8)) / scale[:, None]
+
+    def outcome(at):
+        params = js.Params((at[0],), (jnp.zeros((12, 8)),))
+        return jnp.sum(weights * js.project(model, params, at[1]))
+
+    at = (jnp.asarray(basis), jnp.asarray(x))
+    reverse, forward, difference = slopes(outcome, at, change)
+    np.testing.assert_allclose(reverse, difference, rtol=1e-4)  # differences of 1e-9 in 1e-6
+    np.testing.assert_allclose(forward, reverse, rtol=1e-8)
+
+
+def test_columns_alike_absent_or_more_than_features_leave_approximations_exact(x64):
+    """Minima are no points then, but what they predict is one."""
+    rng = np.random.default_rng(0)
+    x = rng.random((12, 40))
+    basis = rng.random((12, 6))
+    none = np.zeros((12, 2))
+    for wide in (basis[:, [0, 0, 1, 2, 3, 3]], np.hstack([basis, none]), rng.random((12, 30))):
+        params = js.Params((jnp.asarray(wide),), (jnp.ones((1, wide.shape[1])),))
+        coef = np.asarray(js.project(js.NMF(wide.shape[1]), params, x))
+        best = np.stack([scipy.optimize.nnls(wide, column)[0] for column in x.T])
+        np.testing.assert_allclose(coef @ wide.T, best @ wide.T, atol=1e-9)
+        assert np.all(coef >= 0) and not coef[:, ~wide.any(axis=0)].any()
+
+
+def test_projections_that_are_not_finished_say_so():
+    basis, x, _ = alike(100)
+    params = js.Params((jnp.asarray(basis, jnp.float32),), (jnp.zeros((12, 8)),))
+    with pytest.warns(UserWarning, match="the coefs are not settled"):
+        js.project(js.NMF(8), params, np.float32(x), max_sweeps=10)
+
+
+def test_many_samples_are_solved_for_some_at_a_time(x64, monkeypatch):
+    basis, x, _ = alike(100, samples=70)
+    gram, linear = jnp.asarray(basis.T @ basis), jnp.asarray(x.T @ basis)
+    given = gram, linear, jnp.ones_like(linear), jnp.ones(70, bool)
+    whole, left = face_minimum(*given, max_rounds=100)
+    monkeypatch.setattr("jaxshared.solvers.nnls.ENTRIES", 16 * 8**2)
+    parts, again = face_minimum(*given, max_rounds=100)
+    np.testing.assert_allclose(parts, whole, atol=1e-9 * float(whole.max()))
+    assert not np.any(left) and not np.any(again)
+
+
+def test_weights_of_entries_may_be_traced(x64):
+    """A source is made of them inside of a program, and what is not an array is named."""
+    rng = np.random.default_rng(0)
+    x, weights, change = rng.random((9, 5)), 0.1 + rng.random((9, 5)), rng.standard_normal((9, 5))
+    params = js.Params((jnp.asarray(rng.random((9, 3))),), (jnp.ones((5, 3)),))
+    outcome = lambda w: jnp.sum(js.project(js.NMF(3), params, js.weighted(x, w)) ** 2)
+    reverse, forward, difference = slopes(outcome, jnp.asarray(weights), change)
+    np.testing.assert_allclose([reverse, forward], difference, rtol=1e-6)
+    with pytest.raises(TypeError, match="source is a csr_array: under jit and grad"):
+        jax.jit(lambda w: js.weighted(scipy.sparse.csr_array(x), w))(weights)
+    with pytest.raises(ValueError, match="give one weight per entry"):
+        jax.jit(lambda w: js.weighted(x[:3], w))(weights)
+
+
+@pytest.mark.parametrize("loss", ["kl", js.Beta(1.5)], ids=str)
+def test_a_zero_that_is_met_exactly_does_not_stop_a_projection(loss):
+    basis = jnp.array([[1, 1, 0], [2, 2.2, 0], [3, 3, 0], [1, 1.1, 0], [0, 0, 1]])
+    source = basis @ jnp.array([[0.0], [2.0], [0.0]])
+    params = js.Params((basis,), (jnp.ones((1, 3)),))
+    found = js.project(js.NMF(3, loss=loss), params, source)
+    np.testing.assert_allclose(found, [[0, 2, 0]], atol=1e-3)

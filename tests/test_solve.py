@@ -221,7 +221,7 @@ def test_a_sweep_mixes_ranks_and_hyper_parameters():
     for call, message in (
         (dict(colour=[1]), "JSNMF has no hyper-parameter 'colour': it has weights"),
         (dict(shared=[]), "axis shared has no values"),
-        (dict(points=[]), "points must be"),
+        (dict(points=[]), "points is .*at least one"),
     ):
         with pytest.raises(ValueError, match=message):
             js.sweep(js.JSNMF(1, (1, 1)), sources, key=KEY, **call)

@@ -28,6 +28,22 @@ def test_one_pass_per_step_is_the_fit_in_memory(name, x64):
     for one, other in zip(jax.tree.leaves(alone.params), jax.tree.leaves(streamed.params)):
         np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-11 * np.max(one))
     np.testing.assert_allclose(streamed.history[10], alone.history[1], rtol=1e-12)
+    # one pass more gives the violation; its steps are sums of halves, without the cap of entries at zero
+    np.testing.assert_allclose(streamed.violation, alone.violation, rtol=1e-5)
+
+
+def test_entries_that_are_stored_twice_are_summed():
+    arrays = (np.array([1.0, 2, 3, 4]), np.array([0, 0, 1, 2]), np.array([0, 2, 3, 4]))
+    twice = scipy.sparse.csr_array(arrays, shape=(3, 3))
+    found = [js.fit(js.NMF(1), js.stream(x), **options()) for x in (twice, twice.toarray())]
+    np.testing.assert_allclose(found[0].history, found[1].history, rtol=1e-5)  # single precision
+
+
+def test_a_penalty_of_the_bases_that_is_not_quadratic_is_streamed(x64):
+    x = make_sources(ROWS["NMF"])[0]
+    model = js.NMF(3, penalties=(js.Hoyer("bases"),))
+    alone, streamed = (js.fit(model, each, **options()) for each in (x, js.stream(x.T, block=4)))
+    np.testing.assert_allclose(streamed.history[-1], alone.history[-1], rtol=1e-9)
 
 
 def compressed_rows(folder, matrix):
@@ -36,6 +52,15 @@ def compressed_rows(folder, matrix):
         np.save(folder / f"{name}.npy", getattr(matrix, name))
     np.save(folder / "shape.npy", matrix.shape)
     return folder
+
+
+def test_pointers_that_do_not_begin_at_zero_are_refused(tmp_path):
+    matrix = scipy.sparse.csr_array(np.ones((6, 5)))
+    folder = compressed_rows(tmp_path / "x", matrix)
+    for wrong in (matrix.indptr + 5, matrix.indptr // 2):
+        np.save(folder / "indptr.npy", wrong)
+        with pytest.raises(ValueError, match=r"is damaged: indptr\.npy goes from"):
+            js.stream(folder)
 
 
 def parquet(path, array):
@@ -220,5 +245,5 @@ def test_a_stream_that_ends_or_leaves_the_range_is_refused():
     for scale in (1e-20, 1e-30, 1e30):
         with pytest.raises(ValueError, match="whose squares leave the range of float32"):
             js.fit(js.NMF(2), js.stream((x * scale).astype(np.float32)), key=key)
-    with pytest.raises(TypeError, match="complex128: pass real numbers"):
+    with pytest.raises(ValueError, match="complex128: a stream is a matrix of real numbers"):
         js.fit(js.NMF(2), js.stream(x * 1j), key=key)

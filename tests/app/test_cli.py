@@ -234,8 +234,8 @@ def test_numbers_are_names_and_rows_without_any_are_not_guessed(files):
     with pytest.raises(ValueError, match=r"q\.npy has no names of features, and the others have"):
         read("p.csv", "q.npy", "r.csv", model="jsnmf")
     assert read("q.npy", "p.csv", model="jsnmf").vocabulary == ("x", "y")
-    with pytest.raises(ValueError, match=r"b\.csv names sample 0 '2' but a\.csv names it '0'"):
-        read("a.csv", "b.csv", model="colnmf", transpose=True)
+    views = read("a.csv", "b.csv", model="colnmf", transpose=True)
+    np.testing.assert_array_equal(views.sources[1], found.sources[1].T)
 
 
 def test_names_of_samples_are_shown_with_their_clusters(files):
@@ -253,14 +253,6 @@ def test_whether_a_first_row_holds_names_can_be_said(files, capsys):
     for answer, features in (("yes", 2), ("no", 3)):
         assert cli.main([*fit, answer, "--header", answer]) == 0
         assert js.load(f"{answer}/result.npz")[0].params.bases[0].shape == (features, 1)
-
-
-def test_views_whose_samples_have_other_names_are_refused(files, capsys):
-    (files / "a.csv").write_text("t,one,two\nbus,1,2\n")
-    (files / "b.csv").write_text("t,two,one\ncar,1,2\n")
-    views = ["fit", "a.csv", "b.csv", "--model", "colnmf", "--rank", "1", "-q", "-o", "out"]
-    assert cli.main(views) == 2
-    assert "b.csv names sample 0 'two' but a.csv names it 'one'" in capsys.readouterr().err
 
 
 def test_a_damaged_sparse_file_ends_with_one_line_and_not_the_process(files, capsys):
@@ -413,10 +405,15 @@ def test_a_boolean_model_is_fitted_shown_asked_and_swept_as_any_other(files, cap
     number = ["--rank", "1", "--set", "coherence=ten"]
     assert cli.main(["fit", "bits.npy", *number, "-o", "no"]) == 2
     assert "--set coherence=ten is not NAME=NUMBER" in capsys.readouterr().err
-    assert cli.main(["sweep", *bits, "0:2", "-o", "grid"]) == 0
+    weights = ["--vary", "weights=None,balanced"]
+    assert cli.main(["sweep", *bits, "0:2", *weights, "-o", "grid"]) == 0
     with open("grid/table.csv", newline="") as file:
         table = list(csv.DictReader(file))
-    assert [row["shared"] for row in table] == ["0", "1", "2"]
+    assert [row["shared"] for row in table] == list("001122")
+    assert [row["weights"] for row in table] == ["", "balanced"] * 3
+    ranks = ["--shared", "1", "--specific", "1", "--vary", "coherence=ten"]
+    assert cli.main(["sweep", *bits[:2], *ranks, "-o", "no"]) == 2
+    assert "--vary coherence=ten is not NAME=NUMBER" in capsys.readouterr().err
     assert float(table[-1]["objective"]) == 0 and table[-1]["status"] == "CONVERGED"
 
 
@@ -436,3 +433,57 @@ def test_a_report_of_files_that_have_changed_is_refused(files, capsys):
     assert cli.main(["report", "out"]) == 2
     assert "have changed since the fit" in capsys.readouterr().err
     assert contents(files / "out") == before
+
+
+X = "term,a,b,c\nbus,1,2,0\ncar,3,4,1\ntram,1,0,2\n"
+PAIRS = {
+    "another order": ("term,d,e\ntram,1,2\nbus,3,4\ncar,5,1\n", [[3, 4], [5, 1], [1, 2]]),
+    "the other way round": (
+        "term,bus,car,tram\nd,1,2,1\ne,3,4,2\n",
+        "y.csv lies the other way round. Pass its transpose",
+    ),
+    "strangers": ("term,d,e\nsea,1,2\nship,3,4\n", "no names of features in common: rename them"),
+    "one of them twice": ("term,d\nbus,1\nbus,2\n", "y.csv has 'bus' more than once"),
+}
+
+
+@pytest.mark.parametrize(("text", "outcome"), PAIRS.values(), ids=PAIRS)
+@pytest.mark.parametrize("how", [None, "union"])
+def test_two_tables_are_put_over_the_same_names_as_in_python(
+    tmp_path, monkeypatch, text, outcome, how
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "x.csv").write_text(X)
+    (tmp_path / "y.csv").write_text(text)
+    task = Fit(sources=("x.csv", "y.csv"), shared=(1,), specific=(1,), output="out", align=how)
+    if isinstance(outcome, str):
+        with pytest.raises(ValueError, match=outcome):
+            read_inputs(task)
+    else:
+        inputs = read_inputs(task)
+        np.testing.assert_array_equal(inputs.sources[1], outcome)
+        assert inputs.vocabulary == ("bus", "car", "tram")
+
+
+def test_names_that_only_one_table_has_are_told_and_kept_if_asked(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "x.csv").write_text(X)
+    (tmp_path / "y.csv").write_text("term,d\ntram,1\nship,2\n")
+    asked = dict(sources=("x.csv", "y.csv"), shared=(1,), specific=(1,), output="out")
+    with pytest.warns(UserWarning, match="x.csv and y.csv have 3, 2 features, 1 of them in common"):
+        assert read_inputs(Fit(**asked)).vocabulary == ("tram",)
+    kept = read_inputs(Fit(**asked, align="union"))
+    assert kept.vocabulary == ("bus", "car", "tram", "ship")
+    np.testing.assert_array_equal(kept.sources[1].ravel(), [0, 0, 1, 2])
+
+
+def test_views_in_another_order_are_put_right_and_keep_their_own_features(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "x.csv").write_text(X)
+    (tmp_path / "y.csv").write_text(",c,a,b\nlength,1,2,3\nwidth,4,5,6\n")
+    task = Fit(sources=("x.csv", "y.csv"), model="colnmf", rank=(1,), output="out")
+    inputs = read_inputs(task)
+    np.testing.assert_array_equal(inputs.sources[1], [[2, 3, 1], [5, 6, 4]])
+    names = inputs.all_names()
+    assert names.features == (("bus", "car", "tram"), ("length", "width"))
+    assert names.samples == (("a", "b", "c"),) * 2

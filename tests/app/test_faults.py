@@ -396,3 +396,17 @@ def test_a_limit_of_memory_ends_in_one_line_or_in_a_result(files, limit):
         assert done.stderr.count("\n") == 1 and not os.path.exists("out/result.npz")
     else:
         assert done.returncode == 0 and os.path.exists("out/result.npz"), done.stderr[-1000:]
+
+
+def test_a_signal_that_is_lost_in_the_collector_comes_again():
+    """An exception in a callback of the collector is printed by Python and forgotten."""
+    came = []
+    before = signal.signal(signal.SIGTERM, lambda *_: came.append(1))
+    try:
+        cli._again(type("Lost", (), {"exc_type": KeyboardInterrupt}))
+        end = time.monotonic() + 5
+        while not came and time.monotonic() < end:
+            time.sleep(0.02)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert came

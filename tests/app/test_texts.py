@@ -86,8 +86,11 @@ def test_what_is_wrong_with_texts_is_said(corpus, tmp_path, capsys):
     (tmp_path / "latin" / "x.txt").write_bytes("caf\xe9".encode("latin-1"))
     assert main(["fit", str(tmp_path / "latin"), "--rank", "1", "-o", str(tmp_path / "b")]) == 2
     assert "is not UTF-8 text" in capsys.readouterr().err
-    with pytest.raises(TypeError, match=r"documents\[1\] is or holds None"):
+    with pytest.raises(TypeError, match=r"\[1\] is or holds None"):
         js.text.from_frame(pd.DataFrame({"text": ["red car", None]}))
+    owners = pd.DataFrame({"text": ["red car", "blue"], "paper": ["x", None]})
+    with pytest.raises(ValueError, match="1 texts have no 'paper'"):
+        js.text.from_frame(owners, outlet="paper")
     with pytest.raises(ValueError, match="weighting is 'idf'"):
         js.text.from_frame(pd.DataFrame({"text": ["red car"]}), weighting="idf")
 

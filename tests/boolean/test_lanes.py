@@ -129,7 +129,7 @@ def test_sweeps_say_what_cannot_be_swept_together(key):
         boolean.sweep(JSBMF(1, (1, 1)), (x, x), method=["dominated", "shared_asso"])
     with pytest.raises(ValueError, match="axis shared has no values"):
         boolean.sweep(JSBMF(1, (1, 1)), (x, x), shared=[])
-    with pytest.raises(ValueError, match="with the same names"):
+    with pytest.raises(ValueError, match="at least one"):
         boolean.sweep(JSBMF(1, (1, 1)), (x, x), points=[])
     grid = boolean.sweep(JSBMF(1, (1, 1), "shared_asso"), (x, x), points=[{"threshold": 0.5}])
     with pytest.raises(ValueError, match="not swept"):

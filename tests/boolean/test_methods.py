@@ -257,7 +257,7 @@ def test_errors_say_what_came_and_what_to_do():
         boolean.shared_asso((x, np.eye(4)), 1, (1, 1))
     with pytest.raises(ValueError, match="max_steps is -3"):
         boolean.update_factors(Params((x, x), (np.ones((3, 6)),)), (x,), max_steps=-3)
-    with pytest.raises(ValueError, match="entries other than 0 and 1: Boolean factors"):
+    with pytest.raises(ValueError, match="Boolean factors are 0 and 1"):
         boolean.description_length(Params((0.3 * x, x), (np.ones((3, 6)),)), (x,))
     with pytest.raises(ValueError, match="asso takes one source"):
         boolean.asso((x, x), 1)

@@ -84,7 +84,7 @@ def test_projection_is_pure_and_does_not_depend_on_the_block(fitted, monkeypatch
 
 def test_projection_refuses_what_does_not_fit(fitted):
     data, model, result = fitted
-    with pytest.raises(ValueError, match="index is 2 but the model has 2 sources"):
+    with pytest.raises(ValueError, match="index is 2 but there are 2 sources"):
         boolean.project(model, result.params, data.sources[0], 2)
     with pytest.raises(ValueError, match="source has 59 features but the bases have 60"):
         boolean.project(model, result.params, data.sources[0][1:])

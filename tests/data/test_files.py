@@ -75,6 +75,20 @@ def test_anndata_says_itself_what_its_samples_are(tmp_path, sparse):
         assert table.features == ("bus", "car") and table.samples == ("a", "b", "c")
 
 
+@pytest.mark.filterwarnings("ignore:The 'future.infer_string' option")  # anndata's own business
+def test_a_layer_of_anndata_is_named_and_what_is_there_is_told(tmp_path):
+    anndata = pytest.importorskip("anndata")
+    cells = anndata.AnnData(obs=pd.DataFrame(index=list("abc")), var=pd.DataFrame(index=["g", "h"]))
+    cells.layers["counts"] = MATRIX.T
+    cells.write_h5ad(tmp_path / "x.h5ad")
+    np.testing.assert_array_equal(read_source(tmp_path / "x.h5ad:counts").values, MATRIX)
+    for name, told in (("x.h5ad", "no X"), ("x.h5ad:raw", "no layer 'raw'")):
+        with pytest.raises(
+            ValueError, match=rf"it has {told}, only the layers counts: write .*:NAME"
+        ):
+            read_source(tmp_path / name)
+
+
 @pytest.mark.parametrize(
     ("name", "package", "extra"),
     [

@@ -226,3 +226,10 @@ def test_rows_are_samples_wherever_sources_go(fitted):
     few = js.consensus(MODEL, turned, restarts=2, max_steps=5, **options)
     assert few.result.names == fitted.names
     assert js.verify(MODEL, turned, **options, steps=2).model == MODEL
+
+
+def test_a_table_has_one_name_for_each_row_and_column():
+    values = np.ones((3, 2), np.float32)
+    for names in (dict(features=("a", "b")), dict(features="abc"), dict(samples=("s",))):
+        with pytest.raises(ValueError, match="give one name each"):
+            js.as_sources((js.Table(values, **names),))

@@ -1,5 +1,6 @@
 """Sources with entry weights: what was not seen does not matter, and bad weights are named."""
 
+import chex
 import jax
 import numpy as np
 import pytest
@@ -176,3 +177,61 @@ def test_a_stored_weight_of_zero_says_that_its_value_was_not_seen():
     assert source.values.nnz == 3 and source.values.data.tolist() == [1, 3, 4]
     with pytest.raises(ValueError, match="where its weights have none"):
         js.weighted(values, scipy.sparse.csr_array(np.array([[1.0, 0.0], [1.0, 1.0]])))
+
+
+def gapped(density=0.4, gaps=0.2, shape=(12, 15)):
+    """A sparse matrix with NaN among its stored entries."""
+    rng = np.random.default_rng(3)
+    x = scipy.sparse.csr_array(np.where(rng.random(shape) < density, rng.gamma(1.0, size=shape), 0))
+    x.data[rng.random(x.nnz) < gaps] = np.nan
+    return x
+
+
+@pytest.mark.parametrize("loss", ["squared", "kl", js.Beta(0.5)], ids=str)
+def test_a_sparse_source_with_gaps_is_what_the_dense_one_is(loss, x64):
+    matrix, model = gapped(), js.NMF(3, loss=loss)
+    pair = [(js.missing(matrix),), (js.missing(matrix.toarray()),)]
+    hypers = [model.hyper(sources) for sources in pair]
+    np.testing.assert_allclose(hypers[0].weights, hypers[1].weights)
+    params = model.init(KEY, pair[1])
+    for function in (model.objective, jax.grad(model.objective)):
+        ours, theirs = (function(params, *given) for given in zip(pair, hypers))
+        chex.assert_trees_all_close(ours, theirs, rtol=1e-9)
+    if loss != "squared":
+        return  # in other steps: gaps are filled in, dense entries of no weight left out
+    given = list(zip(pair, hypers))
+    ends = [js.solve(model, params, *each, max_steps=20, tol=None).history for each in given]
+    np.testing.assert_allclose(*ends, rtol=1e-7)
+    coefs = [js.project(model, params, sources[0]) for sources in pair]
+    np.testing.assert_allclose(*coefs, rtol=1e-5, atol=1e-7)
+
+
+def test_a_large_sparse_source_with_gaps_stays_sparse():
+    rng = np.random.default_rng(0)
+    at = rng.integers(0, 20_000, 200_000), rng.integers(0, 30_000, 200_000)
+    matrix = scipy.sparse.coo_array((rng.random(200_000) + 0.1, at), shape=(20_000, 30_000)).tocsr()
+    matrix.data[::50] = np.nan
+    source, model = js.missing(matrix), js.NMF(5)
+    hyper = model.hyper((source,))
+    params = jax.eval_shape(lambda key: model.init(key, (source,)), KEY)
+
+    def step(params, source, hyper):
+        state = js.HALS().init(model, params, (source,), hyper)
+        return js.HALS().step(model, state, (source,), hyper)[0].params
+
+    compiled = jax.jit(step).lower(params, source, hyper).compile()
+    assert compiled.memory_analysis().temp_size_in_bytes < 50e6  # dense it would be 2400 MB
+
+
+def test_gaps_are_refused_where_nothing_is_known_of_them():
+    with pytest.raises(ValueError, match="no seen entry"):
+        js.missing(scipy.sparse.csr_array(np.full((2, 3), np.nan)))
+    with pytest.raises(ValueError, match="1 negative entry"):
+        js.missing(scipy.sparse.csr_array(np.array([[np.nan, -1.0, 2.0]])))
+    with pytest.warns(UserWarning, match=r"1 sample without a seen entry \(first: 1\)"):
+        js.missing(scipy.sparse.csr_array(np.array([[1.0, np.nan], [0.0, np.nan]])))
+    with pytest.raises(ValueError, match="entries of zero"):
+        js.fit(js.NMF(2, loss=js.Beta(0)), js.missing(gapped()), key=KEY)
+    mesh = jax.make_mesh((1,), ("samples",))
+    with pytest.raises(ValueError, match="cannot be split over devices"):
+        js.shard((js.missing(gapped()),), mesh)

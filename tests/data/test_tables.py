@@ -139,3 +139,138 @@ def test_reading_leaves_the_limit_of_the_csv_module_alone(tmp_path):
 def test_a_missing_first_number_is_not_an_empty_corner(tmp_path):
     table = read(tmp_path, "NA,1,2\n3,4,5\n6,7,8\n")
     assert table.values.shape == (3, 3) and table.samples is None and np.isnan(table.values[0, 0])
+
+
+# What people's programs write, and what people write by hand: right, or one clear line. By default the table
+# is [[1, 2], [3, 4]] with rows bus and car and columns a and b.
+WHOLE = ([[1, 2], [3, 4]], ("bus", "car"), ("a", "b"))
+UNNAMED = (WHOLE[0], None, None)
+MADE = {
+    "R: write.csv": ('"","a","b"\n"bus",1,2\n"car",3,4\n', WHOLE),
+    "R: write.csv without names": (
+        '"","V1","V2"\n"1",1,2\n"2",3,4\n',
+        (WHOLE[0], ("1", "2"), ("V1", "V2")),
+    ),
+    "R: row.names=FALSE": ('"a","b"\n1,2\n3,4\n', (WHOLE[0], None, ("a", "b"))),
+    "R: write.table, no corner": ('"a","b"\n"bus",1,2\n"car",3,4\n', WHOLE),
+    "R: write.table, rows counted": (
+        '"a","b"\n"1",1,2\n"2",3,4\n',
+        (WHOLE[0], ("1", "2"), ("a", "b")),
+    ),
+    "R: col.names=NA, numbers": (
+        '"","30","20"\n"bus",1,2\n"car",3,4\n',
+        (*WHOLE[:2], ("30", "20")),
+    ),
+    "R: write.csv2": ('"";"a";"b"\n"bus";1,5;2\n"car";3;4\n', ([[1.5, 2], [3, 4]], *WHOLE[1:])),
+    "R: logical": (
+        '"","a","b"\n"bus",TRUE,FALSE\n"car",FALSE,TRUE\n',
+        ([[1, 0], [0, 1]], *WHOLE[1:]),
+    ),
+    "R: NA": ('"","a","b"\n"bus",1,NA\n"car",3,4\n', ([[1, np.nan], [3, 4]], *WHOLE[1:])),
+    "R: sep=' '": (
+        '"a" "b"\n"bus" 1 2\n',
+        "where a number is needed .columns are separated by tabs",
+    ),
+    "Excel: UTF-8": ("\ufeffterm;a;b\r\nbus;1;2\r\ncar;3;4\r\n", WHOLE),
+    "Excel: empty columns": ("term,a,b,,\r\nbus,1,2,,\r\ncar,3,4,,\r\n", WHOLE),
+    "Excel: empty rows": ("term,a,b\r\nbus,1,2\r\ncar,3,4\r\n,,\r\n,,\r\n", WHOLE),
+    "Excel: many empty rows": ("a,b\n1,2\n3,4\n" + ",\n" * 60, (WHOLE[0], None, ("a", "b"))),
+    "Excel: both": ("term,a,b,\r\nbus,1,2,\r\ncar,3,4,\r\n,,,\r\n", WHOLE),
+    "Excel: not available": (
+        "term,a,b\nbus,1,#N/A\ncar,3,4\n",
+        ([[1, np.nan], [3, 4]], *WHOLE[1:]),
+    ),
+    "Excel: sep=;": (
+        "sep=;\r\nterm;a\r\nbus;1\r\n",
+        "its first line is 'sep=;', which only Excel knows",
+    ),
+    "Excel: 1.234,5": ("term;a\nbus;1.234,5\n", "has '1.234,5', which is no name and no number"),
+    "Excel: 1,234": ('term,a\nbus,"1,234"\n', "has '1,234', which is no name and no number"),
+    "Excel: 1'234": ("term;a\nbus;1'234\n", 'has "1\'234", which is no name and no number'),
+    "Excel: 1 234": ("term;a\nbus;1\u00a0234\n", "which is no name and no number"),
+    "Excel: 10 %": ("term,a\nbus,10%\n", "has '10%', which is no name and no number"),
+    "Excel: $10": ("term,a\nbus,$10\n", "has '[$]10', which is no name and no number"),
+    "Excel: error": ("term,a\nbus,#DIV/0!\n", r"has '#DIV/0!' at \[0, 0\], where a number"),
+    "Excel: title": ("My study,,\nterm,a,b\nbus,1,2\n", r"has 'a' at \[1, 0\], where a number"),
+    "Excel: empty first row": (",,\nterm,a,b\nbus,1,2\n", "its first row is empty: delete it"),
+    "Macintosh": ("term,a,b\rbus,1,2\rcar,3,4\r", WHOLE),
+    "pandas: named index": ("term,0,1\nbus,1,2\ncar,3,4\n", (*WHOLE[:2], None)),
+    "pandas: reset_index": (",index,a\n0,bus,1\n1,car,3\n", r"has 'bus' at \[0, 0\]"),
+    "pandas: two rows of names": (",x,y\n,a,b\nbus,1,2\n", r"has 'a' at \[0, 0\], where a number"),
+    "two columns of names": ("gene_id,name,a\nE1,bus,1\nE2,car,3\n", r"has 'bus' at \[0, 0\]"),
+    "groups at the end": ("a,b,group\n1,2,x\n3,4,y\n", r"has 'x' at \[0, 2\], where a number"),
+    "blanks": ("term, a , b\nbus , 1, 2\ncar, 3 , 4\n", WHOLE),
+    "separator at the end": ("term,a,b,\nbus,1,2,\ncar,3,4,\n", WHOLE),
+    "separator at the end of numbers": ("term\ta\tb\nbus\t1\t2\t\ncar\t3\t4\t\n", WHOLE),
+    "numbers as header": ("term,30,20\nbus,1,2\ncar,3,4\n", "first row .term, 30, 20, ...."),
+    "one number as header": ("term,30\nbus,1\ncar,3\n", "first row .term, 30, .... may be names"),
+    "doses as header": (
+        "dose,0.1,1\nbus,1,2\ncar,3,4\n",
+        "first row .dose, 0.1, 1, .... may be names",
+    ),
+    "numbers above numbers": ("year,1,2\n2000,4,5\n", "first row .year, 1, 2, .... may be names"),
+    "a word in the first row": ("1,2,apple\n3,4,5\n", "first row .1, 2, apple, .... may be names"),
+    "a word in the first column": ("a,b\n1,2\nx,4\n", "first column .a, 1, x, .... may be names"),
+    "? for missing": ("a,b\n?,2\n3,4\n", "first column .a, [?], 3, .... may be names or numbers"),
+    "1_000": ("a,b\n1_000,2\n3,4\n", "has '1_000', which is no name and no number"),
+    "only such": ("a,b\n1_000,2\n3_000,4\n", "has '1_000', which is no name and no number"),
+    "0x10": ("a,b\n0x10,2\n3,4\n", "has '0x10', which is no name and no number"),
+    "decimal commas between commas": (
+        "term,a,b\nbus,1,5,2\ncar,3,4,1\n",
+        "first line has 3 fields",
+    ),
+    "the same without names": (
+        "a,b\n1,5,2\n3,4,1\n",
+        "first column .None, 1, 3, .... may be names",
+    ),
+    "a short row": ("term,a,b\nbus,1\ncar,3,4\n", "its row 2 has 2 fields, and others have 3"),
+    "a long row": ("term,a,b\nbus,1,2,9\ncar,3,4\n", "its row 3 has 3 fields, and others have 4"),
+    "numbers of enzymes": (
+        "1.1.1.1,1,1\n2.7.1.1,1,1\n",
+        ([[1, 1]] * 2, ("1.1.1.1", "2.7.1.1"), None),
+    ),
+    "dates": (
+        "day,a\n2020-01-01,1\n2020-01-02,3\n",
+        ([[1], [3]], ("2020-01-01", "2020-01-02"), ("a",)),
+    ),
+    "probes": ("gene,a\n1007_s_at,1\n1053,3\n", ([[1], [3]], ("1007_s_at", "1053"), ("a",))),
+    "Entrez": ("ENTREZID,a\n780,1\n59,3\n", ([[1], [3]], ("780", "59"), ("a",))),
+}
+
+
+@pytest.mark.parametrize(("text", "outcome"), MADE.values(), ids=MADE)
+def test_what_people_bring_is_read_right_or_refused_in_one_line(tmp_path, text, outcome):
+    if isinstance(outcome, str):
+        with pytest.raises(ValueError, match=f"x.csv cannot be read: .*{outcome}") as caught:
+            read(tmp_path, text)
+        assert "\n" not in str(caught.value)
+        return
+    table = read(tmp_path, text)
+    np.testing.assert_array_equal(table.values, outcome[0])
+    assert (table.features, table.samples) == outcome[1:]
+
+
+def test_what_the_user_says_is_not_asked_again(tmp_path):
+    table = read(tmp_path, "term,30,20\nbus,1,2\n", header=True)
+    assert table.samples == ("30", "20") and table.features == ("bus",)
+    assert read(tmp_path, "a,b\n1_000,2\n2_000,4\n", index=True).features == ("1_000", "2_000")
+
+
+def test_points_that_may_set_thousands_apart_are_told(tmp_path):
+    with pytest.warns(UserWarning, match=r"such as 1\.234 are read with a decimal point"):
+        read(tmp_path, "term;a\nbus;1.234\ncar;3.111\n")
+    read(tmp_path, "term;a\nbus;1.234\ncar;0.111\n")
+
+
+def test_an_index_that_pandas_read_as_a_column_is_an_index_again(tmp_path):
+    from jaxshared.data.tables import named_frame
+
+    (tmp_path / "x.csv").write_text(",a,b\n7,1,2\n3,3,4\n")
+    table = named_frame(pd.read_csv(tmp_path / "x.csv"))
+    assert table.features == ("7", "3") and table.samples == ("a", "b")
+    with pytest.warns(UserWarning, match=r"'id', is taken for names of the rows"):
+        assert named_frame(pd.DataFrame({"id": [7, 3], "a": [1, 2]})).features == ("7", "3")
+    pytest.importorskip("pyarrow")
+    pd.DataFrame({"id": [7, 3], "a": [1, 2]}).to_parquet(tmp_path / "x.parquet")
+    for index, features in ((True, ("7", "3")), (False, None)):
+        assert read_source(tmp_path / "x.parquet", index=index).features == features

@@ -52,6 +52,8 @@ def test_misfits_are_named():
     with pytest.raises(ValueError, match="one term per row"):
         text.align([np.ones((2, 3))], [["a", "b", "c"]])
     with pytest.raises(ValueError, match="one vocabulary per"):
+        text.align([np.ones((2, 3))], [["a", "b"]] * 2)
+    with pytest.raises(ValueError, match="vocabularies is \\[\\]"):
         text.align([np.ones((2, 3))], [])
     with pytest.raises(ValueError, match="no term in common"):
         text.align([np.ones((1, 1))] * 2, [["a"], ["b"]], how="common")
@@ -59,7 +61,7 @@ def test_misfits_are_named():
         text.align([np.ones((1, 1))], [["a"]], how="inner")
     with pytest.raises(ValueError, match="empty"):
         text.count_terms([])
-    with pytest.raises(ValueError, match="negative"):
+    with pytest.raises(ValueError, match="0 or more"):
         text.sources_from_counts([[[-1]]], [["a"]])
     with pytest.raises(ValueError, match="'own'"):
         text.sources_from_counts([[[1]]], [["a"]], idf="own")
@@ -122,7 +124,7 @@ def test_a_query_without_a_known_term_is_zero_and_said_to_be_unknown():
 
 def test_counts_below_zero_or_missing_are_refused():
     for wrong in (-1.0, np.nan):
-        with pytest.raises(ValueError, match="counts has negative or missing entries"):
+        with pytest.raises(ValueError, match=r"counts has (-1.0|nan) at \[0, 1\]"):
             js.text.tfidf(np.array([[1.0, wrong]]))
-    with pytest.raises(ValueError, match="queries has entries that are not finite"):
+    with pytest.raises(ValueError, match=r"queries has nan at \[0, 0\]"):
         js.retrieval.match_tags(np.ones((2, 3)), np.full((2, 1), np.nan))

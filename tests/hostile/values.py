@@ -20,6 +20,7 @@ from jax.experimental import sparse as jax_sparse
 import jaxshared as js
 
 SHAPE = (64, 80)
+ABSENT = object()  # an argument that is not given
 
 
 class Value(NamedTuple):
@@ -254,4 +255,6 @@ PARAMS = {
     "infinite coef": Value(lambda: changed("coefs", put(np.inf)), "bad"),
     "complex basis": Value(lambda: changed("bases", lambda z: z * 1j), "bad"),
     "flat basis": Value(lambda: changed("bases", np.ravel), "bad"),
+    "other ranks": Value(lambda: changed("bases", lambda z: z[:, :2]), "bad"),
+    "negative basis": Value(lambda: changed("bases", put(-1.0)), "bad"),
 }

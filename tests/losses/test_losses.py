@@ -10,7 +10,7 @@ import scipy.sparse
 from sklearn.decomposition import NMF as Peer
 
 import jaxshared as js
-from jaxshared.fit import prepare
+from jaxshared.problem import prepare
 
 KEY = jax.random.key(0)
 RNG = np.random.default_rng(0)

@@ -52,8 +52,9 @@ def test_projection_takes_a_dictionary_bounds_and_jit_and_either_precision():
     free = js.project(model, params, x, hyper={"sparsity": np.inf})
     plain = js.project(RGHCTC(3, robust=False), params, x)
     np.testing.assert_allclose(free, plain, rtol=1e-3, atol=1e-4)
-    with pytest.warns(UserWarning, match="not settled"):
-        js.project(model, params, x, max_sweeps=1)
+    # Newton steps go on where the rounds end, so that their number decides the time alone.
+    few = js.project(model, params, x, max_sweeps=1)
+    np.testing.assert_allclose(few, whole, rtol=1e-3, atol=1e-4)
     with jax.enable_x64(True):
         hyper = model.hyper(js.as_sources(x), graphs=(ring(x.shape[1]),), smoothness=0.001)
         assert js.project(model, params, x, hyper=hyper).shape == (x.shape[1], 3)

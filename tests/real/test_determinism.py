@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import jaxshared as js
-from jaxshared.fit import prepare
+from jaxshared.problem import prepare
 
 from ..conftest import planted
 

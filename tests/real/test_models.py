@@ -4,53 +4,40 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-import scipy.sparse
 
 import jaxshared as js
-from jaxshared.fit import prepare
+from jaxshared.problem import prepare
 
-from ..conftest import record, start
-from ..table import ROWS, SOLVERS, Row, make_sources
+from ..conftest import record
+from ..descent import ROUNDING, paths, real_row, rises, setting
+from ..table import ROWS, SOLVERS, make_sources
 
-SAMPLES = 400
-RING = scipy.sparse.csr_array(np.roll(np.eye(SAMPLES), 1, 0) + np.roll(np.eye(SAMPLES), -1, 0))
 STEPS = 12
-
-
-def real_row(name):
-    """The row of the contract suite with sources of some 120,000 entries."""
-    row = ROWS[name]
-    if row.model.aligned == "samples":
-        shapes = tuple((300 - 40 * v, SAMPLES) for v in range(len(row.shapes)))
-    else:
-        shapes = tuple((300, SAMPLES - 40 * i) for i in range(len(row.shapes)))
-    hyper = {**row.hyper, "graphs": (RING, None)} if "graphs" in row.hyper else row.hyper
-    return Row(row.model, shapes, hyper, row.smaller, row.sparse)
-
-
-def setting(name, **options):
-    row = real_row(name)
-    sources, hyper = prepare(row.model, make_sources(row, **options), row.hyper)
-    return row.model, start(row.model, jax.random.key(0), sources), sources, hyper
-
+# Losses and kinds of sources beyond the plain ones of every model: a part of ``python -m tests.descent``.
+OTHERS = [
+    ("INMF", "kl", "sparse"),
+    ("ColNMF", js.Beta(0.5), "missing"),
+    ("JSNMF", js.Beta(3), "observed"),
+    ("MultiNMF", js.Beta(0), "weighted"),
+    ("NMF", js.Beta(1.5), "gapped"),
+]
 
 every = pytest.mark.parametrize("name", ROWS)
 solvers = pytest.mark.parametrize("solver", SOLVERS.values(), ids=SOLVERS)
 
 
-@every
-@solvers
-def test_steps_descend_and_stay_finite_and_non_negative(name, solver):
-    model, params, sources, hyper = setting(name)
-    values, end = record(model, solver, params, sources, hyper, STEPS)
-    values = np.asarray(values, float)
-    assert np.isfinite(values).all()
-    # Sums of 120,000 squares in single precision; an objective near zero is their difference.
-    assert np.max(np.diff(values)) <= 2e-6 * values[0]
-    assert values[-1] < 0.9 * values[0]
-    for z, constraint in zip(jax.tree.leaves(end), jax.tree.leaves(model.constraints(end))):
-        assert np.isfinite(np.asarray(z)).all()
-        assert constraint is js.Constraint.FREE or np.all(np.asarray(z) >= 0)
+@pytest.mark.parametrize(
+    "name, loss, kind", [*((name, "squared", "dense") for name in ROWS), *OTHERS], ids=str
+)
+def test_steps_descend_and_stay_finite_and_non_negative(name, loss, kind):
+    model, params, sources, hyper = setting(name, loss, kind)
+    for solver, (values, end) in paths(model, params, sources, hyper).items():
+        assert np.isfinite(values).all(), solver
+        assert rises(values) <= ROUNDING, solver
+        assert values[-1] < 0.9 * values[0], solver
+        for z, constraint in zip(jax.tree.leaves(end), jax.tree.leaves(model.constraints(end))):
+            assert np.isfinite(np.asarray(z)).all(), solver
+            assert constraint is js.Constraint.FREE or np.all(np.asarray(z) >= 0), solver
 
 
 @solvers

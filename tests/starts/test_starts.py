@@ -133,3 +133,18 @@ def test_a_source_of_zeros_gives_a_finite_start():
     for start in (allotted, matched):
         params = start(jax.random.key(0), js.JSNMF(1, (1, 1)), sources)
         assert all(bool(jnp.all(jnp.isfinite(leaf))) for leaf in jax.tree.leaves(params))
+
+
+def test_what_counts_as_alike_can_be_chosen():
+    """Of two pairs with equal cosines the one that a likeness prefers is shared."""
+    blocks = np.kron(np.eye(3), np.ones((4, 6)))
+    sources = js.as_sources([blocks[:, :12], blocks[:, :12] * 2])
+    model, largest = js.JSNMF(1, (1, 1)), []
+    for wanted in (0, 4):
+
+        def likeness(one, other, wanted=wanted):
+            return one[wanted][:, None] * other[wanted]
+
+        start = matched(jax.random.key(3), model, sources, likeness=likeness)
+        largest.append(int(np.argmax(np.asarray(start.bases[0])[:, 0])) // 4)
+    assert largest == [0, 1]

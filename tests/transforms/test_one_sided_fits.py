@@ -71,6 +71,20 @@ def test_a_fit_with_one_sided_halves_descends_and_does_not_say_converged_too_ear
         assert found.violation < 0.01
 
 
+@pytest.mark.parametrize("solver", [None, js.ProjectedGradient()], ids=["default", "gradient"])
+def test_a_fit_that_rests_at_a_kink_is_not_called_converged(solver):
+    """Noisy L1: no step is taken at violations of 0.1 to 0.2, and lower points exist. Smooth fits are."""
+    rng = np.random.default_rng(0)
+    x = rng.gamma(1.0, size=(12, 3)) @ rng.gamma(1.0, size=(3, 16))
+    x = (x / x.mean() + 0.3 * rng.random(x.shape)).astype(np.float32)
+    options = {"solver": solver, "max_steps": 3000}
+    for seed in range(4):
+        found = js.fit(Own(3, OBJECTIVES["L1"]), x, key=jax.random.key(seed), **options)
+        assert found.status != js.Status.CONVERGED or found.violation < 0.05
+    smooth = js.fit(Own(3, OBJECTIVES["Huber"]), x, key=jax.random.key(0), **options)
+    assert smooth.status == js.Status.CONVERGED and smooth.violation < 0.05
+
+
 @pytest.mark.parametrize("optimiser", [None, optax.adam(0.05)], ids=["backtracked", "adam"])
 def test_gradient_steps_need_no_halves(optimiser):
     """Singular values have no rule, so neither the steps nor the violation may ask for halves."""

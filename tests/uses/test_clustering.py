@@ -110,3 +110,33 @@ def test_a_single_column_of_norm_one_has_one_cluster_and_says_so():
     assert len(set(labels)) == 1
     raw = clustering.cluster_coefs(np.arange(1.0, 9)[:, None], 2, key=KEY, scale="raw")
     assert metrics.accuracy([0] * 4 + [1] * 4, raw) == 1
+
+
+def test_components_beyond_the_clusters_do_little_harm_by_main_directions():
+    """Three clusters of a component each, two hundred components more that are nobody's."""
+    means = {None: [], 2: []}
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        truth = np.repeat(np.arange(3), 40)
+        coefs = rng.gamma(0.1, size=(120, 203))
+        coefs[np.arange(120), truth] += rng.gamma(1.0, size=120)
+        for directions, found in means.items():
+            options = dict(key=jax.random.key(seed), directions=directions)
+            found.append(metrics.accuracy(truth, clustering.cluster_coefs(coefs, 3, **options)))
+    assert np.mean(means[2]) > np.mean(means[None]) + 0.05, means
+
+
+def test_few_columns_and_raw_ones_are_seen_as_they_are():
+    coefs = np.random.default_rng(0).random((30, 6))
+    points = clustering.scale_coefs(coefs)
+    assert clustering.main_directions(points, 6) is points
+    assert clustering.main_directions(points, 2).shape == (30, 2)
+    for options in ({}, {"scale": "raw"}):
+        count = 3 if not options else 2
+        one, other = (
+            clustering.cluster_coefs(coefs, count, key=KEY, directions=d, **options)
+            for d in (None, 2)
+        )
+        np.testing.assert_array_equal(one, other)
+    with pytest.raises((TypeError, ValueError), match="directions"):
+        clustering.cluster_coefs(coefs, 2, key=KEY, directions=0)

@@ -86,7 +86,7 @@ def test_degenerate_views_are_clustered_without_a_complaint():
     [
         ({"form": "both"}, "choose 'pairwise' or 'centroid'"),
         ({"num_clusters": 5}, "from 1 to the 4 samples"),
-        ({"sources": (np.ones((2, 4)), np.ones((2, 5)))}, "views of the same samples"),
+        ({"sources": (np.ones((2, 4)), np.ones((2, 5)))}, "the same samples"),
     ],
 )
 def test_wrong_arguments_are_named(changes, message):
@@ -112,7 +112,7 @@ def test_a_graph_of_several_pieces_shows_every_one(pieces):
         ({"agreement": -1.0}, "agreement is -1"),
         ({"agreement": float("nan")}, "agreement is nan"),
         ({"num_clusters": 2.5}, "num_clusters is 2.5"),
-        ({"sources": []}, "no views"),
+        ({"sources": []}, "no sources"),
         ({"graphs": [np.triu(np.ones((4, 4)))]}, "is not symmetric"),
         ({"graphs": [np.ones((4, 3))]}, "is not symmetric"),
     ],

@@ -58,7 +58,7 @@ def test_a_search_that_does_not_fit_is_refused():
     index = retrieval.build_index(np.ones((3, 2)))
     with pytest.raises(ValueError, match=r"\(queries, 2\)"):
         retrieval.search(index, np.ones((1, 3)))
-    with pytest.raises(ValueError, match="from 1 to the number of items, 3"):
+    with pytest.raises(ValueError, match="top is 4: it must be a whole number from 1 to 3"):
         retrieval.search(index, np.ones((1, 2)), top=4)
     with pytest.raises(ValueError, match="with items"):
         retrieval.build_index(np.ones((0, 2)))

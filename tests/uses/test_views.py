@@ -124,7 +124,7 @@ def test_wrong_requests_are_named():
     params = with_consensus(np.ones((4, 2)))
     with pytest.raises(ValueError, match="choose 'kmeans' or 'argmax'"):
         label_views(params, key=KEY, way="best")
-    with pytest.raises(ValueError, match="choose 'sums' or 'norms'"):
+    with pytest.raises(ValueError, match="choose 'norms' or 'sums'"):
         label_views(js.Params(params.bases, params.coefs[:1]), key=KEY, gauge="best")
     with pytest.raises(ValueError, match="argmax makes 2 clusters"):
         label_views(params, 3, key=KEY, way="argmax")
