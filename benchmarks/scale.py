@@ -1,18 +1,16 @@
 """Over processes and devices: ``python -m benchmarks.scale WORKLOAD``.
 
-``processes``: one and two processes of one thread each. ``namespaces``: the same two in network namespaces
-with 1 ms and 100 Mbit/s between them (needs root; only namespaces made here). ``bytes``: what a step
-exchanges, from the compiled program. Beside it stand ``benchmarks.scale_models`` (every model on devices and
-processes), ``benchmarks.scale_stream`` (larger than memory) and ``benchmarks.scale_kills``.
+``processes``: one and two processes of one thread each, and two side by side that exchange nothing, which is
+what this machine can give. ``namespaces``: two in network namespaces, 100 Mbit/s and no, 1 and 5 ms apart
+(``benchmarks.wire``; needs root). ``bytes``: what a step exchanges, from the compiled program. Beside it:
+``tests.spread`` (every model on devices and processes), ``benchmarks.scale_stream`` (larger than memory) and
+``benchmarks.scale_kills``.
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
-import pathlib
 import re
-import shutil
 import socket
 import subprocess
 import sys
@@ -24,7 +22,13 @@ import scipy.sparse
 
 import jaxshared as js
 
-RANK, FEATURES, SAMPLES, STEPS = 40, 2000, 40_000, 20
+from .wire import ADDRESSES, measured, two_hosts
+
+RANK, FEATURES, SAMPLES, STEPS, REPEATS = 40, 2000, 40_000, 20, 3
+RATE = 100e6 / 8  # bytes a second of the slow wire
+# One-way delays in a step of two processes: gloo takes four for each array that it sums up, and there are two
+# of them in every step (X H, H^T H) and two more in every tenth (the objective, whether all is finite).
+DELAYS = 4 * (2 + 2 / 10)
 SPARSE_FEATURES, SPARSE_SAMPLES, DENSITY = 5000, 400_000, 0.001
 
 
@@ -42,21 +46,25 @@ def part_of(kind, number, count):
     )
 
 
-def worker(kind, number, count, address):
-    """One process: seconds per step after everything is compiled."""
-    number, count = int(number), int(count)
-    if count > 1:
-        js.distributed.initialize(address, count, number)
-    mesh = jax.make_mesh((count,), ("samples",))
-    source = js.shard(part_of(kind, number, count), mesh)
+def worker(kind, how, number, count, address):
+    """One process: seconds per step after everything is compiled. ``beside`` others it fits its own part."""
+    number, parts = int(number), int(count)
+    together = parts > 1 and how == "together"
+    if together:
+        js.distributed.initialize(address, parts, number)
+    mesh = jax.make_mesh((parts if together else 1,), ("samples",))
+    source = js.shard(part_of(kind, number, parts), mesh)
     options = dict(key=jax.random.key(0), solver=js.HALS(), tol=None, init="random", restarts=1)
-    times = []
-    for steps in (STEPS, 2 * STEPS, STEPS, 2 * STEPS):
-        begun = time.perf_counter()
-        js.fit(js.NMF(RANK), source, max_steps=steps, **options)
-        times.append(time.perf_counter() - begun)
+    count = 100 if kind == "tiny" else STEPS
+    times = {count: [], 2 * count: []}
+    for _ in range(1 + REPEATS):
+        for steps, spent in times.items():
+            begun = time.perf_counter()
+            js.fit(js.NMF(RANK), source, max_steps=steps, **options)
+            spent.append(time.perf_counter() - begun)
+    short, long = (min(spent[1:]) for spent in times.values())  # the first ones compile
     if number == 0:
-        print((times[3] - times[2]) / STEPS)
+        print((long - short) / count)
 
 
 def free_port():
@@ -92,54 +100,22 @@ def launched(arguments, count, **options):
     return first
 
 
-def step_seconds(kind, count, **options):
+def step_seconds(kind, count, how="together", **options):
     """Of ``worker``; the runtime prints too."""
-    return float(launched(["worker", kind], count, **options).split()[-1])
+    return float(launched(["worker", kind, how], count, **options).split()[-1])
 
 
-def processes():
-    """Time per step and efficiency of two processes of one thread."""
-    for kind in ("dense", "sparse"):
+def processes(*kinds):
+    """Time per step of one process, of two, and of two that exchange nothing: the ceiling."""
+    for kind in kinds or ("dense", "sparse"):
         one, two = (step_seconds(kind, count) for count in (1, 2))
+        apart = step_seconds(kind, 2, "beside")
         print(
-            f"{kind}: one process {1e3 * one:.1f} ms a step, two {1e3 * two:.1f} ms: "
-            f"{one / two:.2f} times as fast, efficiency {one / two / 2:.2f}",
+            f"{kind}: one process {1e3 * one:.1f} ms a step, two {1e3 * two:.1f} ms: {one / two:.2f} times "
+            f"as fast, efficiency {one / two / 2:.2f}; two with half the samples each that exchange nothing "
+            f"{1e3 * apart:.1f} ms: {one / apart:.2f} times, efficiency {one / apart / 2:.2f}",
             flush=True,
         )
-
-
-@contextlib.contextmanager
-def two_hosts(delay="1ms", rate="100mbit"):
-    """Two network namespaces joined by one slow wire, each with its own name for this machine.
-
-    Gives a prefix for commands in each, and what the wire is: a kernel without netem has no delay.
-    """
-    run = lambda *command: subprocess.run(command, check=True)
-    names, own = ("jaxshared0", "jaxshared1"), socket.gethostname()
-    folders = [pathlib.Path("/etc/netns", name) for name in names]
-    wire = f"{rate}, {delay} each way"
-    try:
-        for name in names:
-            run("ip", "netns", "add", name)
-        first = ("ip", "link", "add", "wire0", "netns", names[0], "type", "veth")
-        run(*first, "peer", "wire1", "netns", names[1])
-        for number, (name, folder) in enumerate(zip(names, folders)):
-            inside, device = ("ip", "netns", "exec", name), f"wire{number}"
-            run(*inside, "ip", "addr", "add", f"10.199.0.{number + 1}/24", "dev", device)
-            run(*inside, "ip", "link", "set", device, "up")
-            run(*inside, "ip", "link", "set", "lo", "up")
-            slow = (*inside, "tc", "qdisc", "add", "dev", device, "root")
-            netem = f"netem delay {delay} rate {rate}".split()
-            if subprocess.run([*slow, *netem], stderr=subprocess.DEVNULL).returncode:
-                run(*slow, *f"tbf rate {rate} burst 64kb latency 50ms".split())
-                wire = f"{rate}, no delay (this kernel has no netem)"
-            folder.mkdir(parents=True, exist_ok=True)
-            (folder / "hosts").write_text(f"127.0.0.1 localhost\n10.199.0.{number + 1} {own}\n")
-        yield lambda number: ["ip", "netns", "exec", names[number]], wire
-    finally:
-        for name, folder in zip(names, folders):
-            subprocess.run(["ip", "netns", "del", name], check=False)
-            shutil.rmtree(folder, ignore_errors=True)
 
 
 def exchanged(features, rank):
@@ -147,18 +123,24 @@ def exchanged(features, rank):
     return 4 * (features * rank + rank * rank)
 
 
-def namespaces():
-    """The formula of the page on scale against a slow wire."""
-    for kind, features in (("dense", FEATURES), ("sparse", SPARSE_FEATURES)):
-        local = step_seconds(kind, 2)
-        with two_hosts() as (prefix, told):
-            far = step_seconds(kind, 2, prefix=prefix, address="10.199.0.1:5555")
-        wire = exchanged(features, RANK) * 8 / 100e6
-        print(
-            f"{kind}: two processes {1e3 * local:.1f} ms a step; {told}: {1e3 * far:.1f} ms; formula: "
-            f"{1e3 * (local + wire):.1f} ms, of it {1e3 * wire:.1f} for {exchanged(features, RANK)} bytes",
-            flush=True,
-        )
+def namespaces(*kinds):
+    """The formula of the page on scale against slow wires."""
+    sizes = {"tiny": 50, "dense": FEATURES, "sparse": SPARSE_FEATURES}
+    for kind in kinds or sizes:
+        local, size = step_seconds(kind, 2), exchanged(sizes[kind], RANK)
+        print(f"{kind}: two processes {1e3 * local:.1f} ms a step, {size} bytes", flush=True)
+        for delay in (0.0, 1e-3, 5e-3):
+            with two_hosts(delay, RATE) as prefix:
+                back, rate = measured(prefix)
+                address = f"{ADDRESSES[0]}:5555"
+                far = step_seconds(kind, 2, prefix=prefix, address=address)
+            meant = local + size / RATE + DELAYS * back / 2
+            print(
+                f"{kind}: a wire of {8 * rate / 1e6:.0f} Mbit/s and {1e3 * back:.1f} ms there and back: "
+                f"{1e3 * far:.1f} ms; formula: {1e3 * local:.1f} + {1e3 * size / RATE:.1f} + "
+                f"{1e3 * DELAYS * back / 2:.1f} = {1e3 * meant:.1f} ms",
+                flush=True,
+            )
 
 
 def bytes_per_step():

@@ -1,4 +1,4 @@
-"""Killed with -9 at random moments: ``python -m benchmarks.scale_kills [KILLS [process | stream]]``.
+"""Killed with -9 at random moments: ``python -m benchmarks.scale_kills [KILLS [process | stream [STEPS]]]``.
 
 One of two processes that fit together, and a streamed fit with its coefs on disk. The others must end and say
 why, and the same command must come to the factors of a fit that nobody disturbed.
@@ -24,7 +24,7 @@ from .scale import launched, started_processes
 MODULE = "benchmarks.scale_kills"
 
 
-def fitted(kind, folder, number="0", count="1", address=None):
+def fitted(kind, folder, steps, number="0", count="1", address=None):
     """What is killed: a fit with a checkpoint that leaves its factors behind."""
     folder, number, count = pathlib.Path(folder), int(number), int(count)
     if kind == "process" and count > 1:
@@ -38,7 +38,7 @@ def fitted(kind, folder, number="0", count="1", address=None):
             rng.random((200, 3000), dtype=np.float32), jax.make_mesh((count,), ("samples",))
         )
         try:
-            result = js.fit(js.NMF(20), source, max_steps=3000, **options)
+            result = js.fit(js.NMF(20), source, max_steps=int(steps), **options)
         except RuntimeError as error:
             print(error, flush=True)
             os._exit(1)  # the runtime would wait for the one that is gone
@@ -47,7 +47,7 @@ def fitted(kind, folder, number="0", count="1", address=None):
         source = js.stream(
             rng.random((20_000, 200), dtype=np.float32), block=1000, coefs=folder / "coefs"
         )
-        result = js.fit(js.NMF(20), source, max_steps=60, **options)
+        result = js.fit(js.NMF(20), source, max_steps=int(steps), **options)
         js.save(
             folder / "result.npz",
             result._replace(params=jax.tree.map(np.asarray, result.params)),
@@ -55,21 +55,21 @@ def fitted(kind, folder, number="0", count="1", address=None):
         )
 
 
-def kills(number="20", only=None):
+def kills(number="20", only=None, steps=None):
     """Killed with -9 at random moments: the others end, and the same command comes to the same factors."""
-    random.seed(0)
-    for kind, count in (("process", 2), ("stream", 1)):
+    for kind, count, usual in (("process", 2, "3000"), ("stream", 1, "60")):
         if only not in (None, kind):
             continue
+        told = ["fitted", kind, steps or usual]
         with tempfile.TemporaryDirectory() as top:
             whole, broken = (pathlib.Path(top, name) for name in ("whole", "broken"))
             for folder in (whole, broken):
                 folder.mkdir()
             begun = time.perf_counter()
-            _to_the_end(kind, whole, count)
+            _to_the_end(told, whole, count)
             length, ends, done, rounds = time.perf_counter() - begun, [], 0, 0
             while done < int(number):
-                end = _killed(kind, broken, count, random.uniform(0.3, 0.9) * length)
+                end = _killed(told, broken, count, random.uniform(0.3, 0.9) * length)
                 if not (broken / "result.npz").exists():
                     ends.append(end)
                     done += 1
@@ -83,11 +83,11 @@ def kills(number="20", only=None):
                 )
                 for file in sorted(broken.rglob("*"), reverse=True):
                     file.rmdir() if file.is_dir() else file.unlink()
-            _to_the_end(kind, broken, count)
-            waits, told = zip(*ends)
+            _to_the_end(told, broken, count)
+            waits, words = zip(*ends)
             others = (
                 f"the others ended within {max(waits):.1f} s, median {np.median(waits):.1f} s, "
-                f"{sum(told)} of {done} with our message; "
+                f"{sum(words)} of {done} with our message; "
             )
             print(
                 f"{kind}: {done} kills in {rounds + 1} fits; {others if count > 1 else ''}then the same "
@@ -96,10 +96,15 @@ def kills(number="20", only=None):
             )
 
 
-def _to_the_end(kind, folder, count):
+def _to_the_end(told, folder, count):
     """The same command until it has a result: a machine that sleeps is taken for one that is gone."""
     while not (folder / "result.npz").exists():
-        launched(["fitted", kind, str(folder)], count, module=MODULE)
+        launched(_command(told, folder), count, module=MODULE)
+
+
+def _command(told, folder):
+    name, kind, steps = told
+    return [name, kind, str(folder), steps]
 
 
 def _same(one, other):
@@ -111,17 +116,17 @@ def _same(one, other):
     return f"apart by {apart:.1e}"
 
 
-def _killed(kind, folder, count, after):
+def _killed(told, folder, count, after):
     """Start, kill one after some seconds: how long the others took to end, and whether they said why."""
-    started = started_processes(["fitted", kind, str(folder)], count, module=MODULE)
+    started = started_processes(_command(told, folder), count, module=MODULE)
     time.sleep(after)
     victim = random.choice(started)
     victim.send_signal(signal.SIGKILL)
     begun = time.perf_counter()
-    told = [process.communicate()[0] for process in started if process is not victim]
+    words = [process.communicate()[0] for process in started if process is not victim]
     waited = time.perf_counter() - begun
     victim.communicate()
-    return waited, all("give the same command again" in each for each in told)
+    return waited, all("give the same command again" in each for each in words)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,9 @@ import numpy as np
 import jaxshared as js
 from benchmarks import Row, best_of, compiled, each_alone, peak_mib
 from benchmarks.engine import dense_source
-from jaxshared.data.products import transposed_product
+from jaxshared.data.products import product, transposed_product
+from jaxshared.lanes import begin_lanes, restart_keys, starts
+from jaxshared.solve import advance, finish
 
 
 def ranks():
@@ -28,22 +30,35 @@ def ranks():
     shared = sorted({round(k) for k in np.linspace(0, 20, 15)})
     points = [{"shared": k, "specific": (20 - k, 20 - k)} for k in shared]
     options = dict(key=jax.random.key(0), max_steps=200, init="random", restarts=1)
-    seconds, found = [], []
-    for run in (
-        lambda: js.sweep(js.JSNMF(1, (1, 1)), pair, points=points, **options).objective[:, 0],
-        lambda: [float(js.fit(js.JSNMF(**point), pair, **options).objective) for point in points],
-    ):
-        begun = time.perf_counter()
+    seconds, used, found = [], [], []
+    sweep = lambda: js.sweep(js.JSNMF(1, (1, 1)), pair, points=points, **options).objective[:, 0]
+    fits = lambda: [float(js.fit(js.JSNMF(**p), pair, **options).objective) for p in points]
+    for run in (sweep, fits) * 2:
+        begun, processor = time.perf_counter(), time.process_time()
         found.append(np.asarray(run()))
         seconds.append(time.perf_counter() - begun)
+        used.append(time.process_time() - processor)
+    first, first_fits, second, second_fits = seconds
+    name = f"{len(points)} JSNMF 2000 x (1500, 1500)"
+    program = (first_fits - second_fits) / len(points)
     yield Row(
-        workload=f"{len(points)} JSNMF 2000 x (1500, 1500), first call",
+        workload=f"{name}, first call",
         ours="one sweep",
-        seconds=seconds[0],
+        seconds=first,
         peer="fits in a row",
-        peer_seconds=seconds[1],
+        peer_seconds=first_fits,
         peak_mib=peak_mib(),
-        note=f"objectives apart by {np.max(np.abs(found[0] / found[1] - 1)):.1e} at most",
+        note=f"objectives apart by {np.max(np.abs(found[0] / found[1] - 1)):.1e} at most; steps that cost "
+        f"what they cost in a fit and one program give {first_fits / (second_fits + program):.2f}; "
+        f"processor {used[0]:.1f} against {used[1]:.1f} s",
+    )
+    yield Row(
+        workload=f"{name}, second call",
+        ours="one sweep",
+        seconds=second,
+        peer="fits in a row",
+        peer_seconds=second_fits,
+        note=f"a program of a fit takes {program:.2f} s; processor {used[2]:.1f} against {used[3]:.1f} s",
     )
 
 
@@ -79,6 +94,50 @@ def products():
         )
 
 
+def steps():
+    """What a lane of the JSNMF sweep is made of, in processor time: programs, steps, and their products."""
+    rng = np.random.default_rng(0)
+    pair = tuple(jax.numpy.asarray(dense_source(rng, 2000, 1500, 20)) for _ in range(2))
+    name = "JSNMF 2000 x (1500, 1500), processor time"
+
+    def used(run):
+        begun = time.process_time()
+        out = jax.block_until_ready(run())
+        return time.process_time() - begun, out
+
+    solver = js.Accelerated()
+    for model, lanes in (
+        (js.JSNMF(10, (10, 10)), 1),
+        (js.JSNMF(10, (10, 10)), 4),
+        (js.JSNMF(14, (10, 10)), 4),
+    ):
+        hyper, keys = model.hyper(pair), restart_keys(jax.random.key(0), lanes)
+        given = starts(model, pair, keys, "random")
+        start = (model, solver, 200, False, given, np.arange(lanes), None, pair, hyper)
+        compiling, loops = used(lambda: begin_lanes(*start))  # noqa: B023
+        seconds = []
+        for until in range(10, 60, 10):
+            part, loops = used(lambda: advance(model, loops, pair, hyper, 0.0, solver, 10, until))  # noqa: B023
+            seconds.append(part)
+        compiling += seconds[0] - min(seconds) + used(lambda: finish(model, loops, pair, hyper))[0]  # noqa: B023
+        yield Row(
+            workload=name,
+            ours=f"{lanes} of ranks {model.ranks}",
+            seconds=min(seconds) / 10 / lanes,
+            compile_seconds=compiling,
+            note=f"a step of a lane: {100 * min(seconds) / lanes:.2f} ms",
+        )
+    wide, tall = np.ones((1500, 80), np.float32), np.ones((2000, 80), np.float32)
+    for run, factor in ((jax.jit(product), wide), (jax.jit(transposed_product), tall)):
+        seconds = min(used(lambda: run(pair[0], factor))[0] for _ in range(8))  # noqa: B023
+        yield Row(
+            workload=name,
+            ours="20 of 80 columns",
+            seconds=seconds / 4,
+            note=f"one of the four products of a step: {250 * seconds:.2f} ms",
+        )
+
+
 def races():
     """16 restarts raced against all of them to their end on ten data sets: time, and how much is lost."""
 
@@ -91,16 +150,17 @@ def races():
             return rng.poisson(x).astype(np.float32)
         return (x + 0.2 * x.mean() * rng.random(x.shape)).astype(np.float32)
 
-    seconds, steps, worse = [0.0] * 3, [0] * 3, []
+    seconds, used, made, worse = [0.0] * 3, [0.0] * 3, [0] * 3, []
     for number in range(-1, 10):  # the first one compiles and does not count
         x, best = source(number % 10), []
         for side, (restarts, race) in enumerate(((16, False), (16, True), (1, False))):
-            begun = time.perf_counter()
+            begun, processor = time.perf_counter(), time.process_time()
             options = dict(key=jax.random.key(number + 1), rank=[12], restarts=restarts, race=race)
             grid = js.sweep(js.NMF(12), x, **options)
             if number >= 0:
                 seconds[side] += time.perf_counter() - begun
-                steps[side] += sum(row["num_steps"] for row in grid.table())
+                used[side] += time.process_time() - processor
+                made[side] += sum(row["num_steps"] for row in grid.table())
                 best.append(grid.objective.min())
         worse += [best[1] / best[0] - 1] if best else []
     yield Row(
@@ -109,9 +169,9 @@ def races():
         seconds=seconds[1],
         peer="all to their end",
         peer_seconds=seconds[0],
-        note=f"{steps[1] / steps[0]:.0%} of the steps; best objective within 1e-3 in "
+        note=f"{made[1] / made[0]:.0%} of the steps; best objective within 1e-3 in "
         f"{sum(w <= 1e-3 for w in worse)} of 10, at most {max(worse):+.1e} above; one restart alone "
-        f"{seconds[2]:.2f} s",
+        f"{seconds[2]:.2f} s; processor {used[1]:.1f} against {used[0]:.1f} s",
     )
 
 
@@ -199,7 +259,7 @@ def held_out():
         )
 
 
-WORKLOADS = {f.__name__: f for f in (ranks, products, races, held_out, programs, imports)}
+WORKLOADS = {f.__name__: f for f in (ranks, products, steps, races, held_out, programs, imports)}
 
 if __name__ == "__main__":
     each_alone("sweeps", WORKLOADS)

@@ -21,6 +21,8 @@ import numpy as np
 
 import jaxshared as js
 from jaxshared import boolean
+from jaxshared.boolean.joint import regroup
+from jaxshared.boolean.sharing import all_sets
 
 METHODS = ("concat_asso", "dominated", "shared_asso")
 SETTINGS = {
@@ -141,6 +143,9 @@ def shared_choice(draws, truths, most):
 
 
 PAIRS = {(0, 1): 4, (0, 2): 4, (1, 2): 4, (0,): 3, (1,): 3, (2,): 3}
+SMALL = {"features": 100, "samples": (60, 70, 80)}
+SMALLER = {"features": 60, "samples": (40, 45, 50)}
+HALF = {"sharing": {members: rank // 2 for members, rank in PAIRS.items()}}
 PATTERNS = [
     {"noise": 0.05},
     {"noise": 0.2},
@@ -149,24 +154,34 @@ PATTERNS = [
     {"density": 0.15},
     {"sharing": {(0, 1, 2): 3, **PAIRS}},
     {"sharing": {(0, 1): 6, (1, 2): 6}},
-    {
-        "features": 100,
-        "samples": (60, 70, 80),
-        "sharing": {members: rank // 2 for members, rank in PAIRS.items()},
-    },
+    {**SMALL, **HALF},
+    {**SMALL, **HALF, "noise": 0.2},
+    {**SMALL, **HALF, "density": 0.1},
+    {**SMALLER, **HALF},
+    {**SMALLER, **HALF, "density": 0.1},
 ]
 
 
-def pattern_choice(draws, settings):
+def planted_bits(data, sharing):
+    """Of the planted factors that have samples, in the code of ``select_sharing``: all sets have a rank."""
+    bases, sets = dict(zip(sharing, data.params.bases)), all_sets(len(data.sources))
+    none = np.zeros((len(data.sources[0]), 0), bool)
+    whole = data.params._replace(bases=tuple(bases.get(members, none) for members in sets))
+    params = regroup(whole, data.sources, sets)
+    ranks = {members: basis.shape[1] for members, basis in zip(sets, params.bases)}
+    return boolean.description_length(params, data.sources, sharing=ranks).total
+
+
+def pattern_choice(draws, settings, first):
     """Three sources that share in pairs: how often bits choose that pattern, and its ranks."""
     print(f"\npattern of three sources by description length, planted {PAIRS} unless said")
     for setting in settings:
-        sets, ranks, before, errors = [], [], [], []
+        sets, ranks, before, errors, bits = [], [], [], [], []
         options = {"samples": (110, 150, 200), "sharing": PAIRS, **setting}
-        for number in range(draws):
+        planted = options["sharing"]
+        for number in range(first, first + draws):
             data = boolean.planted(jax.random.key(number), **options)
             chosen = boolean.select_sharing(data.sources)
-            planted = options["sharing"]
             sets.append({members for members, _ in chosen.sharing} == set(planted))
             ranks.append(dict(chosen.sharing) == planted)
             start = min(chosen.table, key=lambda row: row["start"])
@@ -175,10 +190,14 @@ def pattern_choice(draws, settings):
                 chosen.params, data.sources, np.ones(3), sharing=chosen.sharing
             )
             errors.append(float(wrong) / max(sum(data.flipped), 1))
+            bits.append(chosen.length.total - planted_bits(data, planted))
         label = ", ".join(f"{name} {value}" for name, value in setting.items())
+        shorter, longer = (sum(b * sign > 1e-6 for b in bits) for sign in (-1, 1))
+        missed = sum(b > 1e-6 and not same for b, same in zip(bits, sets))
         print(
             f"{label}: sets {sum(sets)} of {draws}, ranks too {sum(ranks)}, sets of the start "
-            f"{sum(before)}; wrong cells over flipped ones {np.mean(errors):.3f}",
+            f"{sum(before)}; shorter than the planted factors {shorter}, longer {longer} (with other "
+            f"sets {missed}); wrong cells over flipped ones {np.mean(errors):.3f}",
             flush=True,
         )
 
@@ -189,6 +208,7 @@ def main():
     parser.add_argument("--unweighted", action="store_true", help="eq. 3.2 in place of eq. 3.3")
     parser.add_argument("--only", default="", help="the parts whose name begins so")
     parser.add_argument("--draws", type=int, help="how many draws of each setting")
+    parser.add_argument("--first", type=int, default=0, help="first draw of the patterns")
     parser.add_argument(
         "--truths",
         nargs="*",
@@ -213,7 +233,7 @@ def main():
         else:
             rank_choice(draws, (0.05,), range(8, 13), ("concat_asso", "dominated"))
     if "pattern".startswith(args.only):
-        pattern_choice(draws, PATTERNS if args.full else PATTERNS[:1])
+        pattern_choice(draws, PATTERNS if args.full else PATTERNS[:1], args.first)
 
 
 if __name__ == "__main__":

@@ -68,7 +68,7 @@ def ours(*task, **options):
 
 def apart(found, key):
     """Labels by the same coefs, each kind clustered by itself."""
-    return [js.clustering.cluster_coefs(coef, 2, key=key) for coef in found.coefs]
+    return [js.clustering.cluster_coefs(coef, 2, key=key, directions=None) for coef in found.coefs]
 
 
 def own_gauge(targets, sources, key, found):
@@ -86,7 +86,8 @@ def own_gauge(targets, sources, key, found):
             "weights": hyper.weights[k : k + 1],
         }
         coefs.append(np.asarray(js.project(model, held, target, k, hyper=own)) / norms)
-    labels = js.clustering.cluster_coefs(np.vstack(coefs), 2, key=jax.random.split(key)[1])
+    last = jax.random.split(key)[1]
+    labels = js.clustering.cluster_coefs(np.vstack(coefs), 2, key=last, directions=None)
     return np.split(labels, [TARGETS])
 
 

@@ -1,13 +1,14 @@
-"""Figures 3 to 5 of the RJSNMF paper on 20 Newsgroups: which categories are common, JSNMF and RJSNMF.
+"""Figures 3 to 5 of the RJSNMF paper on 20 Newsgroups: which categories are common, by model.
 
     python examples/news_categories.py                        # two draws, some minutes
     python examples/news_categories.py --draws 10 --plot ratios.png
 
 The paper's crawls were not published. Here a draw takes three groups that both sources have and
 three for each alone, with disjoint posts, so it is known which categories are common. k-means runs
-on all coefs (figure 3: purity and entropy per category), on the shared and on the specific ones
-(figure 4), and the ratios of the last two (figure 5) should be above 1 for common categories in
-purity and below 1 in entropy, the other way round for a source's own. Labels enter the scores alone.
+on all coefs (figure 3: purity and entropy per category, NMF of each source beside), on the shared
+and on the specific ones (figure 4), and the ratios of the last two (figure 5) should be above 1 for
+common categories in purity and below 1 in entropy, the other way round for a source's own. Labels
+enter the scores alone.
 """
 
 import jax
@@ -27,38 +28,58 @@ def models(args):
         yield f"RJSNMF, a = {strength:g}", js.RJSNMF(*ranks), {"coherence": strength}
 
 
-def judge(model, sources, flags, labels, hyper, args, key):
-    """Per category of both sources: (is common, CP, ACE, purity ratio, entropy ratio); and accuracy."""
-    options = {"key": key, "hyper": hyper, "max_steps": args.steps, "restarts": args.restarts}
-    params = js.fit(model, sources, **options).params
-    found = js.clustering.cluster(model, params, 6, key=key)
-    ratios = js.clustering.common_categories(model, params, labels, 6, key=key)
+def scored(labels, flags, found):
+    """Per category of both sources: (is common, CP, ACE)."""
     rows = []
-    for truth, flag, clusters, each in zip(labels, flags, found, ratios):
+    for truth, flag, clusters in zip(labels, flags, found):
         scores = js.metrics.category_scores(truth, clusters)
-        common = np.array([flag[truth == category][0] for category in scores.categories])
-        columns = (scores.purity, scores.entropy, each.ratios.purity, each.ratios.entropy)
-        rows += zip(common, *columns)
+        common = [flag[truth == category][0] for category in scores.categories]
+        rows += zip(common, scores.purity, scores.entropy)
+    return np.array(rows, float)
+
+
+def accuracy(labels, found):
+    return np.mean([js.metrics.accuracy(t, clusters) for t, clusters in zip(labels, found)])
+
+
+def judge_alone(sources, flags, labels, args, options):
+    """NMF of each source: no parts, so no ratios."""
+    model = js.NMF(args.rank)
+    fits = [js.fit(model, (source,), **options).params for source in sources]
+    found = [js.clustering.cluster(model, p, 6, key=options["key"])[0] for p in fits]
+    rows = scored(labels, flags, found)
+    empty = np.full((len(rows), 2), np.nan)
+    return np.hstack([rows, empty]), [accuracy(labels, found), np.nan, np.nan], None
+
+
+def judge(model, sources, flags, labels, options):
+    """Rows of :func:`scored` with both ratios; accuracy by part; the ratios to draw."""
+    params, key = js.fit(model, sources, **options).params, options["key"]
     parts = [js.clustering.cluster(model, params, 6, key=key, part=p) for p in js.clustering.PARTS]
-    accuracy = [
-        np.mean([js.metrics.accuracy(t, l) for t, l in zip(labels, part)]) for part in parts
-    ]
-    return np.array(rows, float), accuracy, {n: r.ratios for n, r in zip(NAMES, ratios)}
+    ratios = js.clustering.common_categories(model, params, labels, 6, key=key)
+    both = [zip(each.ratios.purity, each.ratios.entropy) for each in ratios]
+    beside = np.array([pair for each in both for pair in each], float)
+    rows = np.hstack([scored(labels, flags, parts[0]), beside])
+    return rows, [accuracy(labels, p) for p in parts], {n: r.ratios for n, r in zip(NAMES, ratios)}
 
 
-def line(name, rows, accuracy):
+def line(name, rows, accuracies):
     """Means over draws and categories; a ratio's mean is that of its logarithm."""
     common = rows[:, 0] > 0
-    cells = [f"{np.nanmean(rows[:, 1]):.3f}", f"{np.nanmean(rows[:, 2]):.3f}"]
-    for column, above in ((3, True), (4, False)):
+    cells = []
+    for column in (1, 2):
+        means = [np.nanmean(rows[mask, column]) for mask in (common, ~common)]
+        cells.append(f"{means[0]:.3f} / {means[1]:.3f}")
+    for column, sign in ((3, 1), (4, -1)):
         logs = np.log(np.clip(rows[:, column], 1 / 16, 16))
-        means = [np.exp(np.nanmean(logs[mask])) for mask in (common, ~common)]
         known = ~np.isnan(logs)
-        right = (
-            np.where(common, logs > 0, logs < 0) if above else np.where(common, logs < 0, logs > 0)
-        )
-        cells.append(f"{means[0]:.2f} / {means[1]:.2f}, right {right[known].mean():.2f}")
-    shown = " / ".join(f"{a:.3f}" for a in np.mean(accuracy, axis=0))
+        if known.any():
+            means = [np.exp(np.mean(logs[mask & known])) for mask in (common, ~common)]
+            right = np.where(common, sign * logs > 0, sign * logs < 0)[known].mean()
+            cells.append(f"{means[0]:.2f} / {means[1]:.2f}, right {right:.2f}")
+        else:
+            cells.append("none")
+    shown = " / ".join(f"{a:.3f}" for a in np.mean(accuracies, axis=0))
     print(f"{name:18} CP {cells[0]}, ACE {cells[1]}; purity ratio {cells[2]}; entropy ratio {cells[3]}; "
           f"accuracy {shown}", flush=True)  # fmt: skip
 
@@ -69,14 +90,18 @@ def main(args):
     for draw in range(args.first, args.first + args.draws):
         sources, flags, labels = news_draw(data, draw, args.posts, args.terms)
         sources = js.as_sources(sources)
+        options = {"key": jax.random.key(draw), "max_steps": args.steps, "init": args.init}
+        options["restarts"] = args.restarts
+        found = judge_alone(sources, flags, labels, args, options)
+        everything.setdefault("NMF, each alone", []).append(found)
         for name, model, hyper in models(args):
-            found = judge(model, sources, flags, labels, hyper, args, jax.random.key(draw))
+            found = judge(model, sources, flags, labels, {**options, "hyper": hyper})
             everything.setdefault(name, []).append(found)
-    print(f"{args.draws} draws from {args.first}; ratios: of common / of individual categories, share on "
-          f"the right side of 1; accuracy: all / shared / specific coefs")  # fmt: skip
+    print(f"{args.draws} draws from {args.first}; everything of common / of individual categories; right: "
+          f"share on the right side of 1; accuracy: all / shared / specific coefs")  # fmt: skip
     for name, runs in everything.items():
         line(name, np.concatenate([r[0] for r in runs]), [r[1] for r in runs])
-        if args.plot:
+        if args.plot and runs[0][2]:
             figure = js.plots.category_ratios(
                 runs[0][2], title=f"{name}: purity, shared / specific"
             )
@@ -97,6 +122,7 @@ if __name__ == "__main__":
             strengths=(10.0, 100.0),
             steps=300,
             restarts=5,
+            init=None,
             plot=None,
         )
     )

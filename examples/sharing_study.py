@@ -2,7 +2,6 @@
 
     python examples/sharing_study.py draws --first 100 --count 20    # 20 newsgroups, known common groups
     python examples/sharing_study.py known                           # what labels would give
-    python examples/sharing_study.py starts --count 6                # the same, starts at given ranks
     python examples/sharing_study.py planted --count 40              # three sources, random patterns
     python examples/sharing_study.py digits --count 5
     python examples/sharing_study.py outlets --count 5               # three sources, real text
@@ -27,7 +26,7 @@ from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import KFold, cross_val_predict
 
 import jaxshared as js
-from jaxshared.starts import allotted, matched
+from jaxshared.starts import allotted
 from jaxshared.uses import sharing
 
 RANKS = (20, 30, 50)
@@ -175,49 +174,6 @@ def known(args):
     show(rows)
 
 
-def annealed(key, sources, ranks):
-    """JSNMF from RJSNMF fits of falling strength."""
-    params = "random"
-    for strength in (100.0, 10.0, 1.0):
-        hyper = {"coherence": strength}
-        model = js.RJSNMF(*ranks)
-        params = js.fit(model, sources, key=key, hyper=hyper, init=params, max_steps=50).params
-    return params
-
-
-def starts(args):
-    """Fits of JSNMF at given ranks from every start."""
-    data = load("20news_counts")
-    for ranks in ((6, (6, 6)), (20, (5, 5))):
-        rows = {}
-        for seed in range(args.first, args.first + args.count):
-            sources, flags, _ = news_draw(data, seed, args.posts, args.terms)
-            checked, key, model = js.as_sources(sources), jax.random.key(seed), js.JSNMF(*ranks)
-            grid = js.sweep(model, checked, key=key, restarts=5, **LIMITS)
-            results = {"random": grid.lane(0), "random, best of five": grid.best()}
-            given = {
-                "NNDSVD": "nndsvda",
-                "matched": matched(key, model, checked),
-                "allotted": allotted(key, model, checked),
-                "annealed coherence": annealed(key, checked, ranks),
-            }
-            for name, init in given.items():
-                results[name] = js.fit(model, checked, key=key, init=init, **LIMITS)
-            agreed = js.consensus(model, checked, key=key, restarts=5, **LIMITS)
-            results["consensus of five"] = agreed.result
-            robust = js.fit(js.RJSNMF(*ranks), checked, key=key, **LIMITS)
-            results["RJSNMF"] = robust._replace(
-                objective=model.objective(robust.params, checked, model.hyper(checked))
-            )
-            for name, result in results.items():
-                own = js.RJSNMF(*ranks) if name == "RJSNMF" else model
-                add(rows, f"{name}, plain", auc(plain(own, result), flags))
-                add(rows, f"{name}, sure", auc(sure(own, result, checked), flags))
-                add(rows, f"{name}, objective", float(result.objective))
-        print(f"\n{ranks[0]} shared, {ranks[1]} specific, {args.count} draws")
-        show(rows)
-
-
 def planted_study(args):
     """How often every component is found in its own set (least cosine above 0.95).
 
@@ -258,20 +214,25 @@ def digits(args):
     show(rows)
 
 
+def outlet_draw(seed):
+    """Three outlets that have two categories in common and one each of their own; who is common."""
+    data, names = load("3sources_full_shared_vocab"), ("bbc", "guardian", "reuters")
+    kinds = np.random.default_rng(seed).permutation(6)
+    keep = [np.isin(data[f"y_{o}"], [*kinds[:2], kinds[2 + i]]) for i, o in enumerate(names)]
+    counts = [sp.csc_array(data[o])[:, k] for o, k in zip(names, keep)]
+    texts = js.text.sources_from_counts(
+        counts, [data["vocab_bbc"]] * 3, sublinear=True, idf="pooled", min_items=2, min_terms=0
+    )
+    return texts.sources, [np.isin(data[f"y_{o}"][k], kinds[:2]) for o, k in zip(names, keep)]
+
+
 def outlets(args):
-    """Three outlets that have two categories in common and one each of their own."""
-    data, rows = load("3sources_full_shared_vocab"), {}
-    names = ("bbc", "guardian", "reuters")
+    """Three outlets, real text."""
+    rows = {}
     for seed in range(args.first, args.first + args.count):
-        kinds = np.random.default_rng(seed).permutation(6)
-        keep = [np.isin(data[f"y_{o}"], [*kinds[:2], kinds[2 + i]]) for i, o in enumerate(names)]
-        counts = [sp.csc_array(data[o])[:, k] for o, k in zip(names, keep)]
-        texts = js.text.sources_from_counts(
-            counts, [data["vocab_bbc"]] * 3, sublinear=True, idf="pooled", min_items=2, min_terms=0
-        )
-        flags = [np.isin(data[f"y_{o}"][k], kinds[:2]) for o, k in zip(names, keep)]
+        sources, flags = outlet_draw(seed)
         once = argparse.Namespace(first=seed, count=1)
-        _compare(texts.sources, flags, js.JSNMF(4, (4, 4, 4)), 16, rows, once)
+        _compare(sources, flags, js.JSNMF(4, (4, 4, 4)), 16, rows, once)
     show(rows)
 
 
@@ -325,7 +286,6 @@ def _ways(model, sources, key):
 COMMANDS = {
     "draws": (draws, 10),
     "known": (known, 5),
-    "starts": (starts, 6),
     "planted": (planted_study, 20),
     "digits": (digits, 5),
     "outlets": (outlets, 5),
@@ -340,6 +300,7 @@ def main(commands, doc):
     parser.add_argument("--count", type=int, help="how many seeds")
     parser.add_argument("--posts", type=int, default=300, help="posts of each group and source")
     parser.add_argument("--terms", type=int, default=5000)
+    parser.add_argument("--ranks", type=int, nargs="*", default=[64], help="totals for clusters")
     args = parser.parse_args()
     command, count = commands[args.command]
     args.count = args.count or count

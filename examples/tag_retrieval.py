@@ -6,6 +6,7 @@ full.
     python examples/tag_retrieval.py --items 250 --outside rest  # other items of the target itself
     python examples/tag_retrieval.py --plot curves.png
     python examples/tag_retrieval.py --compare 10 --seeds 10 --plot both.png  # RJSNMF's figures 1, 2
+    python examples/tag_retrieval.py --compare 40 --rank 56 --outside-rank 65  # at its ranks
     python examples/tag_retrieval.py --rules              # K by the papers' rules on these data
 
 ``--compare K`` draws 11-point precision-recall and P@N of tag matching, NMF, JSNMF and RJSNMF with
@@ -89,17 +90,18 @@ def scores_by_sharing(args, seed, sharing):
 
 def compare(args):
     """Exp. I of the RJSNMF paper: four methods, curves averaged over seeds."""
-    ranks = (args.compare, (args.rank - args.compare,) * 2)
+    own = (args.rank, args.outside_rank or args.rank)
+    ranks = (args.compare, tuple(rank - args.compare for rank in own))
     models = {"NMF": js.NMF(args.rank), "JSNMF": js.JSNMF(*ranks), "RJSNMF": js.RJSNMF(*ranks)}
     runs = {"tag matching": [], **{name: [] for name in models}}
     for seed in range(args.seeds):
         hidden, sources, vectors = task(args, seed)
         runs["tag matching"].append(by_tags(hidden, vectors))
         for name, model in models.items():
-            own = sources[:1] if name == "NMF" else sources
+            given = sources[:1] if name == "NMF" else sources
             options = {"key": jax.random.key(seed), "max_steps": args.steps, "init": args.init}
             options["hyper"] = {"coherence": args.strength} if name == "RJSNMF" else None
-            params = js.fit(model, own, **options).params
+            params = js.fit(model, given, **options).params
             runs[name].append(by_model(hidden, model, params, vectors))
     means = {
         name: each[0]._replace(
@@ -109,7 +111,7 @@ def compare(args):
         )
         for name, each in runs.items()
     }
-    print(f"{args.seeds} seeds, rank {args.rank}, K = {args.compare}, strength {args.strength:g}")
+    print(f"{args.seeds} seeds, ranks {own}, K = {args.compare}, strength {args.strength:g}")
     for name, each in runs.items():
         over = [a.map / b.map for a, b in zip(each, runs["NMF"])]
         print(
@@ -201,6 +203,7 @@ if __name__ == "__main__":
         "--outside", default="delicious", choices=("delicious", "bibsonomy_bookmarks", "rest")
     )
     parser.add_argument("--rank", type=int, default=30)
+    parser.add_argument("--outside-rank", type=int, help="with --compare; as --rank unless given")
     parser.add_argument("--levels", type=int, default=7)
     parser.add_argument("--queries", type=int, default=40)
     parser.add_argument("--min-count", type=int, default=8)

@@ -53,7 +53,8 @@ def main(args):
         )
         rows = []
         for run in range(args.runs):
-            labels = js.clustering.cluster(model, grid.lane(run).params, 6, key=jax.random.key(run))
+            how = dict(key=jax.random.key(run), directions=args.directions or None)
+            labels = js.clustering.cluster(model, grid.lane(run).params, 6, **how)
             rows.append(
                 [(js.metrics.accuracy(t, l), js.metrics.nmi(t, l)) for t, l in zip(truths, labels)]
             )
@@ -75,4 +76,5 @@ def main(args):
 
 
 if __name__ == "__main__":
-    main(arguments(__doc__, runs=5, steps=200, strength=10.0, seed=0, plot=None, init=None))
+    options = dict(runs=5, steps=200, strength=10.0, seed=0, plot=None, init=None)
+    main(arguments(__doc__, directions=2, **options))

@@ -4,7 +4,8 @@ python examples/trust_study.py select --first 1000 --count 10     # ranks at 200
 python examples/trust_study.py planted --first 200 --count 40     # three sources, plain js.fit
 python examples/trust_study.py poisson --first 100 --count 10     # counts of mean 0.1
 python examples/trust_study.py news --first 200 --count 20        # ranks by js.select, shares without labels
-python examples/trust_study.py clusters --first 50 --count 3      # ranks for clusters, labels in view
+python examples/trust_study.py clusters --first 400 --count 6     # ranks for clusters, what k-means sees
+python examples/trust_study.py directions                         # the same on other sets
 python examples/trust_study.py agreement --count 2                # two disjoint sets of restarts
 python examples/trust_study.py cells --first 100 --count 5        # two conditions, strengths of RJSNMF
 """
@@ -121,23 +122,59 @@ def news(args):
 
 
 def clusters(args):
-    """Accuracy of six clusters a source by all coefs: ranks that are given, and those of find."""
+    """Accuracy of six clusters a source: ranks that are given, those of find; all coefs, main directions."""
     data, rows = load("20news_counts"), {}
     for seed in range(args.first, args.first + args.count):
         sources, _, labels = news_draw(data, seed, args.posts, args.terms)
         sources, key = js.as_sources(sources), jax.random.key(seed)
-        limits = dict(key=key, max_steps=150)
-        fits = {}
-        for ranks in ((6, (6, 6)), (12, (6, 6)), (32, (16, 16))):
-            model = js.JSNMF(*ranks)
-            fits[f"JSNMF {ranks}"] = model, js.fit(model, sources, **limits)
-        for rank in (18, 32, 64, 96):
+        given, limits = js.JSNMF(6, (6, 6)), dict(key=key, max_steps=150)
+        before = js.fit(given, sources, init="random", restarts=1, **limits)
+        fits = {
+            "6 + 6 + 6, one random start": (given, before),
+            "6 + 6 + 6": (given, js.fit(given, sources, **limits)),
+        }
+        for rank in args.ranks:
             fits[f"find, {rank}"] = sharing.find(sources, rank=rank, **limits)[:2]
         for name, (model, result) in fits.items():
-            found = js.clustering.cluster(model, result.params, 6, key=key)
-            add(rows, name, np.mean([js.metrics.accuracy(t, f) for t, f in zip(labels, found)]))
+            for way, directions in (("all coefs", None), ("main directions", 2)):
+                options = dict(key=key, directions=directions)
+                found = js.clustering.cluster(model, result.params, 6, **options)
+                scores = [js.metrics.accuracy(t, f) for t, f in zip(labels, found)]
+                add(rows, f"{name}, {way}", float(np.mean(scores)))
+        now = " ".join(f"{values[-1]:.3f}" for values in rows.values())
+        print(seed, now, flush=True)
         jax.clear_caches()
     show(rows)
+
+
+def directions(args):
+    """The same on other sets, one fit each: accuracy by all coefs and by main directions, --count keys."""
+    import table7_rec_talk
+
+    news = load("3sources_full_shared_vocab")
+    outlets = ("bbc", "guardian", "reuters")
+    counts, words = [news[outlet] for outlet in outlets], [news["vocab_bbc"]] * 3
+    texts = js.text.sources_from_counts(counts, words, min_items=2).sources
+    digits = js.datasets.digits()
+    for name, sources, labels, count, model, ranks in (
+        ("outlets", texts, [news[f"y_{o}"] for o in outlets], 6, js.JSNMF(10, (6, 6, 6)), (32, 64)),
+        ("digits", digits.sources, digits.labels, 7, js.JSNMF(9, (7, 7)), (32, 48)),
+        ("Rec-Talk", *table7_rec_talk.read(), 2, js.JSNMF(18, (12, 12)), (64,)),
+    ):
+        sources, limits = js.as_sources(sources), dict(key=jax.random.key(0), max_steps=150)
+        fits = {str(model): (model, js.fit(model, sources, **limits))}
+        for rank in ranks:
+            fits[f"find, {rank}"] = sharing.find(sources, rank=rank, **limits)[:2]
+        for fitted, (own, result) in fits.items():
+            cells = []
+            for each in (None, 2, 3, 4):
+                keys = [jax.random.key(k) for k in range(args.first, args.first + args.count)]
+                options = [dict(key=key, directions=each) for key in keys]
+                every = [js.clustering.cluster(own, result.params, count, **o) for o in options]
+                pairs = [pair for found in every for pair in zip(labels, found)]
+                cells.append(np.mean([js.metrics.accuracy(t, f) for t, f in pairs]))
+            told = ", ".join(f"{d} {v:.3f}" for d, v in zip(("all", 2, 3, 4), cells))
+            print(f"{name}, {fitted}: {told}", flush=True)
 
 
 def agreement(args):
@@ -198,6 +235,21 @@ def strengths(args):
     show(rows)
 
 
+def two_conditions(seed):
+    """Log counts of two conditions, the planted shared programs, and which genes are of one only."""
+    rng = np.random.default_rng(seed)
+    genes, only = 600, np.zeros((2, 600), bool)
+    only[0, :80], only[1, 80:160] = True, True
+    shared = rng.gamma(0.3, size=(genes, 4)) * ~only.any(0)[:, None]
+    own = [
+        rng.gamma(0.3, size=(genes, 2)) * (~only[1 - i])[:, None] * (1 + 9 * only[i])[:, None]
+        for i in (0, 1)
+    ]
+    means = [np.hstack([shared, z]) @ rng.gamma(0.5, size=(6, 400)) for z in own]
+    counts = [np.log1p(rng.poisson(0.5 * x / x.mean())).astype(np.float32) for x in means]
+    return counts, shared, only.any(0)
+
+
 def cells(args):
     """Two conditions: 4 programs in both, 2 in each alone; part of the genes is on in one condition only.
 
@@ -206,16 +258,7 @@ def cells(args):
     """
     rows = {}
     for seed in range(args.first, args.first + args.count):
-        rng = np.random.default_rng(seed)
-        genes, only = 600, np.zeros((2, 600), bool)
-        only[0, :80], only[1, 80:160] = True, True
-        shared = rng.gamma(0.3, size=(genes, 4)) * ~only.any(0)[:, None]
-        own = [
-            rng.gamma(0.3, size=(genes, 2)) * (~only[1 - i])[:, None] * (1 + 9 * only[i])[:, None]
-            for i in (0, 1)
-        ]
-        means = [np.hstack([shared, z]) @ rng.gamma(0.5, size=(6, 400)) for z in own]
-        counts = [np.log1p(rng.poisson(0.5 * x / x.mean())).astype(np.float32) for x in means]
+        counts, shared, only = two_conditions(seed)
         model, strengths = js.RJSNMF(4, (2, 2)), [0.0, 0.01, 0.1, 1.0, 10.0, 100.0]
         for init in ("allotted", "random"):
             options = dict(key=jax.random.key(seed), init=init)
@@ -223,7 +266,7 @@ def cells(args):
             for lane, strength in enumerate(strengths):
                 result, name = grid.lane(lane), f"{init}, {strength:g}"
                 basis = np.asarray(model.normalise(result.params).bases[0]) ** 2
-                one_sided = float(basis[only.any(0)].sum() / basis.sum())
+                one_sided = float(basis[only].sum() / basis.sum())
                 add(rows, f"{name}: of shared bases on one condition's genes", one_sided)
                 alike = float(cosines(basis**0.5, shared).mean())
                 add(rows, f"{name}: cosine of shared programs", alike)
@@ -237,6 +280,7 @@ COMMANDS = {
     "poisson": (poisson, 10),
     "news": (news, 20),
     "clusters": (clusters, 3),
+    "directions": (directions, 3),
     "agreement": (agreement, 2),
     "cells": (cells, 5),
     "restarts": (restarts, 20),
