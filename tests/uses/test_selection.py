@@ -38,7 +38,7 @@ def test_an_error_of_zero_cannot_fall():
 
 @pytest.mark.parametrize("ranks", [[1], [2, 1], [1, 1]])
 def test_curves_that_make_no_sense_are_refused(ranks):
-    with pytest.raises(ValueError, match="ranks that rise|in rising order"):
+    with pytest.raises(ValueError, match=r"ranks that rise|in rising order"):
         selection.one_percent_rule(ranks, np.ones(len(ranks)))
 
 
