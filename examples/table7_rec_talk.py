@@ -2,9 +2,7 @@
 
     python examples/table7_rec_talk.py                 # a few runs, some minutes on two cores
     python examples/table7_rec_talk.py --runs 50 --init random  # as many as the paper, its starts
-    options = {"runs": 3, "steps": 200, "strength": 10.0, "seed": 0, "init": None, "only": ("",)}
-    given = arguments(__doc__, choices=False, directions=0, **options)
-    given.directions = given.directions or None  # algorithm 3 as printed: all coefs
+    python examples/table7_rec_talk.py --choices       # what matters: weighting, scale, strength
 
 Task 1 separates autos from guns, task 2 baseball from mideast. Figures are accuracy and NMI
 (geometric mean), then average cluster entropy and purity (ACE and CP, which the paper gives for its

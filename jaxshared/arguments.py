@@ -215,7 +215,7 @@ BY_NAME: dict[str, Check] = {
     "direct": flag,
     "norm": among("l2", "l1"),
     "scale": among("hellinger", "unit", "raw"),
-    "kernel": among("heat", "binary"),
+    "kernel": among("heat", "cosine", "binary"),
     "how": among("union", "common"),
     "part": among("all", "shared", "specific"),
     "truth": labels,

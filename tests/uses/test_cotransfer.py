@@ -139,13 +139,14 @@ def test_symnmf_ends_at_a_stationary_point():
     assert np.abs(np.minimum(h, slope)).max() < 1e-4
 
 
-def test_symnmf_copes_with_isolated_samples_and_refuses_a_wrong_rank():
+def test_symnmf_copes_with_isolated_samples_and_every_kernel_and_refuses_a_wrong_rank():
     found = factorise_graph(np.zeros((4, 4)), 2, key=jax.random.key(0))
     assert np.isfinite(found.factor).all()
     with pytest.raises(ValueError, match="from 1 to the 4 samples"):
         factorise_graph(np.zeros((4, 4)), 5, key=jax.random.key(0))
     x, _, _ = planted()
-    assert symnmf(x, 2, key=jax.random.key(0)).shape == (80,)
+    for kernel in js.graph.KERNELS:
+        assert symnmf(x, 2, key=jax.random.key(0), kernel=kernel).shape == (80,)
 
 
 # aPLSA
