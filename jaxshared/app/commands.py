@@ -148,7 +148,9 @@ def sweep_files(task: Sweep) -> int:
             ended = sum(row["status"] != Status.INTERRUPTED.name for row in rows)
             raise _stopped(task, f"after {ended} of {len(rows)} fits")
         with draft_folder(task.output) as draft:
-            write_csv(os.path.join(draft, "table.csv"), rows)
+            # weights=None is a setting, not an empty cell
+            said = [{name: str(v) if v is None else v for name, v in row.items()} for row in rows]
+            write_csv(os.path.join(draft, "table.csv"), said)
             with showing(task) as shown:
                 if report.available():
                     lead = f"{inputs.summary()}. The same again: {command_line(task)}"

@@ -410,7 +410,7 @@ def test_a_boolean_model_is_fitted_shown_asked_and_swept_as_any_other(files, cap
     with open("grid/table.csv", newline="") as file:
         table = list(csv.DictReader(file))
     assert [row["shared"] for row in table] == list("001122")
-    assert [row["weights"] for row in table] == ["", "balanced"] * 3
+    assert [row["weights"] for row in table] == ["None", "balanced"] * 3
     ranks = ["--shared", "1", "--specific", "1", "--vary", "coherence=ten"]
     assert cli.main(["sweep", *bits[:2], *ranks, "-o", "no"]) == 2
     assert "--vary coherence=ten is not NAME=NUMBER" in capsys.readouterr().err
