@@ -164,6 +164,13 @@ def print_tables(tasks, table):
             print(f"{' + '.join(task).rstrip(' +'):22s}{cells}")
         spread = table[:, :, :, kind, 0].std(1).mean(0)
         print("mean spread over seeds" + "".join(f"{100 * s:10.2f}%{'':7s}" for s in spread))
+    both = table[..., 0].mean((0, 1, 3))
+    print(f"\n{'both kinds, accuracy':22s}" + "".join(f"{100 * b:10.2f}%{'':7s}" for b in both))
+    ours, before = (table[:, :, METHODS.index(name), :, 0] for name in ("RGHCTC", "own gauge"))
+    gains = (ours - before).mean(1)  # by task
+    errors = gains.std(0, ddof=1) / np.sqrt(len(tasks))
+    for kind, gain, error in zip(KINDS, gains.mean(0), errors):
+        print(f"{kind}: eq. 14 less own gauge {gain:+.3f}, standard error over tasks {error:.3f}")
 
 
 def noisy(sources, share, seed):
