@@ -26,6 +26,7 @@ from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
 from jaxshared.base import Constraint, Move
+from jaxshared.checks import one_of
 from jaxshared.solvers.accelerated import Accelerated
 from jaxshared.solvers.blocks import filled, kept, unit_columns
 from jaxshared.solvers.newton import polished
@@ -56,8 +57,7 @@ def chosen(adjoint, tol):
     """
     if adjoint is None:
         return "unrolled" if tol is None else "implicit"
-    if adjoint not in ADJOINTS:
-        raise ValueError(f"adjoint is {adjoint!r}: use one of {', '.join(map(repr, ADJOINTS))}.")
+    one_of(adjoint, "adjoint", ADJOINTS)
     if adjoint == "checkpointed" and tol is not None:
         raise ValueError(
             "adjoint='checkpointed' walks back through a known number of steps: pass tol=None, or use "

@@ -23,7 +23,7 @@ import scipy  # its parts are loaded when they are used
 
 from jaxshared.arguments import checked, maybe, text, whole
 from jaxshared.base import Model, Result, Status
-from jaxshared.checks import short
+from jaxshared.checks import instance_of, short
 from jaxshared.data.names import Table
 from jaxshared.data.tables import needed
 from jaxshared.fit import fit as fit_sources
@@ -34,6 +34,7 @@ from jaxshared.uses.factors import Factors, factors
 __all__ = ["fit", "sources", "top_genes", "write"]
 
 KEY = "jaxshared"
+KEYS = {"key_added": text, "batch_key": maybe(text)}
 
 
 def sources(
@@ -94,7 +95,7 @@ def fit(
     >>> cells.varm["jaxshared"].shape, cells.obsm["X_jaxshared"].shape, result.names.sources
     ((8, 3), (30, 3), ('high', 'low'))
     """
-    checked(locals())
+    checked(locals(), **KEYS)
     model_of(model)
     found = sources(data, batch_key=batch_key, layer=layer)
     if _is_muon(data) and model.aligned == "features":
@@ -139,8 +140,12 @@ def write(
     a MuData, whose ``.uns`` has the numbers of the components. Repeated names of cells or genes are fine in
     the order of the fit, and refused where they would have to be looked up.
     """
+    checked(locals(), **KEYS)
     check_annotated(data)
     factors_of(model, result, "result")
+    instance_of(result, "result", Result, "what js.fit returned")
+    if batch_key is not None and _is_annotated(data) and batch_key not in data.obs:
+        raise ValueError(f"batch_key is {batch_key!r}: .obs has {', '.join(map(str, data.obs))}.")
     found = factors(model, result, norm="l1")
     if _is_annotated(data):
         numbers = range(len(found.source_names))

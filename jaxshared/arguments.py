@@ -7,11 +7,13 @@ A public function begins with ``checked(locals())``, and names what it takes oth
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
+from jaxshared.arrays import as_array, float_dtype, unmasked
 from jaxshared.checks import (
     flag,
     number,
@@ -36,8 +38,11 @@ __all__ = [
     "maybe",
     "named",
     "numbers",
+    "pairs",
+    "path",
     "text",
     "whole",
+    "words",
 ]
 
 Check = Callable[[Any, str], Any]
@@ -79,6 +84,41 @@ def text(value: Any, name: str) -> str:
     return value
 
 
+def words(value: Any, name: str) -> list[Any]:
+    """A list of names: text, or whole numbers; at least one.
+
+    >>> words(["a", None], "names")
+    Traceback (most recent call last):
+    ...
+    TypeError: names[1] is None: pass text.
+    """
+    found = several(unmasked(value, name), name, "names")
+    for at, each in enumerate(found):
+        if not isinstance(each, int | np.integer) or isinstance(each, bool):
+            text(each, f"{name}[{at}]")
+    return found
+
+
+def terms(value: Any, name: str) -> Any:
+    """One term for each feature: a list of names, or a dictionary from them to their places."""
+    return value if isinstance(value, Mapping) and value else words(value, name)
+
+
+def pairs(value: Any, name: str) -> list[Any]:
+    """A list of pairs; it may be empty."""
+    good = isinstance(value, tuple | list)
+    if not good or not all(isinstance(each, tuple | list) and len(each) == 2 for each in value):
+        raise TypeError(f"{name} is {short(value)}: pass a list of pairs.")
+    return list(value)
+
+
+def path(value: Any, name: str) -> Any:
+    """The name of a file or a folder."""
+    if not isinstance(value, str | os.PathLike) or not os.fspath(value):
+        raise TypeError(f"{name} is {short(value)}: pass the name of a file or a folder.")
+    return value
+
+
 def named(kind: Any, example: str) -> Check:
     """An instance of a class."""
 
@@ -98,18 +138,33 @@ def labels(value: Any, name: str) -> np.ndarray:
     ...
     ValueError: truth has NaN at [1]: every sample needs a label.
     """
-    try:
-        array = np.asarray(None if isinstance(value, str | bytes) else value)
-    except ValueError:  # ragged
-        array = np.asarray(None)
-    if array.ndim != 1 or not array.size:
+    array = as_array(None if isinstance(value, str | bytes) else value, name)
+    if array.ndim != 1 or not array.size or array.dtype.kind not in "biufUSOmM":
         raise ValueError(
             f"{name} is {short(value)}: pass a list with one label per sample, at least one."
         )
-    unknown = np.flatnonzero(array != array)
-    if unknown.size:
-        raise ValueError(f"{name} has NaN at [{unknown[0]}]: every sample needs a label.")
+    # NumPy makes the word "nan" of a NaN among words
+    words = array.dtype.kind == "U" and isinstance(value, tuple | list)
+    held = value if words else array if array.dtype.kind in "fcmMO" else ()
+    unknown = next((at for at, each in enumerate(held) if _is_unknown(each)), None)
+    if unknown is not None:
+        raise ValueError(
+            f"{name} has {'None' if held[unknown] is None else 'NaN'} at [{unknown}]: "
+            f"every sample needs a label."
+        )
+    try:
+        np.unique(array)
+    except TypeError:
+        raise ValueError(f"{name} has labels of several kinds: pass numbers, or words.") from None
     return array
+
+
+def _is_unknown(label):
+    """None, NaN, and pandas' NA, which is not even unequal to itself."""
+    try:
+        return label is None or bool(label != label)
+    except (TypeError, ValueError):
+        return True
 
 
 def numbers(
@@ -127,10 +182,7 @@ def numbers(
     ...
     ValueError: errors has inf at [1]: pass finite numbers.
     """
-    try:
-        array = np.asarray(value)
-    except (ValueError, TypeError):
-        array = np.asarray(None)
+    array = as_array(value, name)
     if array.dtype.kind not in "biuf" or not array.size or ndim not in (None, array.ndim):
         shape = {None: "an array", 0: "one number", 1: "a list", 2: "a matrix"}[ndim]
         raise ValueError(f"{name} is {short(value)}: pass {shape} of real numbers, not empty.")
@@ -226,7 +278,20 @@ BY_NAME: dict[str, Check] = {
     "density": functools.partial(share, zero=True),
     "overlap": functools.partial(share, zero=True),
     "limit": maybe(whole()),
-    "columns": whole(),
+    "columns": whole(1, 10_000),
+    "title": maybe(text),
+    "xlabel": text,
+    "ylabel": text,
+    "lead": text,
+    "facts": pairs,
+    "names": maybe(words),
+    "vocabulary": maybe(terms),
+    "dtype": float_dtype,
+    "checkpoint": maybe(path),
+    "logx": flag,
+    "keep_zeros": flag,
+    "candidates": among("all", "joint"),
+    "directions": maybe(whole()),
 }
 
 

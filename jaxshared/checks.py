@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -10,7 +12,6 @@ __all__ = [
     "MOST",
     "check_unused",
     "concrete",
-    "factor",
     "flag",
     "hyper_of",
     "instance_of",
@@ -18,13 +19,12 @@ __all__ = [
     "one_of",
     "per_source",
     "place",
+    "product_range",
     "random_key",
-    "real_factors",
     "several",
     "share",
     "short",
     "solver_of",
-    "starting_factor",
     "strength",
     "tolerance",
     "whole_number",
@@ -37,6 +37,8 @@ MOST = {
     "max_steps": 10**8,
     "max_sweeps": 10**8,
     "folds": 1_000,
+    "draws": 100_000,
+    "check_every": 10**8,
 }
 
 
@@ -52,7 +54,7 @@ def whole_number(value, name, least=1, most=None):
     try:
         number = int(value)
         whole = np.ndim(value) == 0 and number == value
-    except (TypeError, ValueError, OverflowError):
+    except (TypeError, ValueError, OverflowError, np.ma.MAError):
         whole = False
     inside = whole and number >= least and (most is None or number <= most)
     if not inside or isinstance(value, bool | np.bool_):
@@ -179,80 +181,6 @@ def random_key(key):
     return key
 
 
-def factor(value, name):
-    """One factor: a finite matrix of real numbers. One that is traced, or elsewhere, is taken as it is.
-
-    >>> factor(np.array([[1.0, np.nan]]), "bases[0]")
-    Traceback (most recent call last):
-    ...
-    ValueError: bases[0] has 1 entry that is not finite (first at [0, 1]: nan): pass finite factors.
-    """
-    if _unseen(value):
-        return value
-    try:
-        array = np.asarray(value)
-    except (TypeError, ValueError):
-        array = np.asarray(None)
-    if array.ndim != 2 or array.dtype.kind not in "biuf":
-        raise ValueError(
-            f"{name} is {short(value)}: a factor is a matrix of real numbers, (rows, rank)."
-        )
-    bad = ~np.isfinite(array)
-    if bad.any():
-        first = np.argwhere(bad)[0]
-        entries = "entry that is" if bad.sum() == 1 else "entries that are"
-        raise ValueError(
-            f"{name} has {bad.sum()} {entries} not finite (first at [{first[0]}, {first[1]}]: "
-            f"{array[tuple(first)]}): pass finite factors."
-        )
-    return value
-
-
-def real_factors(params):
-    """A TypeError unless all factors are of a real type, which is known under ``jit`` too.
-
-    >>> real_factors((np.ones(2), 1j * np.ones(2)))
-    Traceback (most recent call last):
-    ...
-    TypeError: [1] is of type complex128: factors are real numbers, as float32 or float64.
-    """
-    for path, leaf in jax.tree.leaves_with_path(params):
-        if not jnp.issubdtype(leaf.dtype, jnp.floating):
-            name = jax.tree_util.keystr(path).lstrip(".")
-            raise TypeError(
-                f"{name} is of type {leaf.dtype}: factors are real numbers, as float32 or float64."
-            )
-
-
-def _unseen(value):
-    """Whether this process cannot look at the values: under a transformation, or on other processes."""
-    traced = isinstance(value, jax.core.Tracer)
-    return traced or not getattr(value, "is_fully_addressable", True)
-
-
-def starting_factor(value, name):
-    """A factor to start from: also within the range in which its products with the others stay.
-
-    A fit that begins with factors whose products vanish sees no gradient, and would take the zero
-    model for the end. Factors of zero are absent, and so are allowed.
-
-    >>> starting_factor(np.full((2, 2), 1e-20), "bases[0]")
-    Traceback (most recent call last):
-    ...
-    ValueError: bases[0] has entries up to 1e-20, whose squares leave the range of float32: multiply ...
-    """
-    if _unseen(factor(value, name)):
-        return value
-    high = float(np.abs(np.asarray(value)).max(initial=0))
-    least, most = (float(np.sqrt(limit)) for limit in _range())
-    if high and not least < high < most:
-        raise ValueError(
-            f"{name} has entries up to {high:.3g}, whose squares leave the range of "
-            f"{jnp.result_type(float)}: multiply it by {1 / high:.3g}."
-        )
-    return value
-
-
 def per_source(value, sources, name, *, infinite=False):
     """One finite, non-negative number per source, from one for all or from a sequence of them."""
     several = isinstance(value, (tuple, list)) or getattr(value, "ndim", 0) > 0
@@ -281,7 +209,7 @@ def strength(value, name, *, infinite=False):
     good = number is not None and number >= 0 and (infinite or np.isfinite(number))
     if not good:
         raise ValueError(f"{name} is {short(value)}: it must be finite and 0 or more.")
-    least, most = _range()
+    least, most = product_range()
     if number and not (least <= number <= most or np.isinf(number)):
         raise ValueError(
             f"{name} is {short(value)}: it must be 0, or from {least:.0e} to {most:.0e} in "
@@ -290,7 +218,7 @@ def strength(value, name, *, infinite=False):
     return value
 
 
-def _range():
+def product_range():
     """What numbers may be if their products are to stay within the range of the default type."""
     tiny = float(jnp.finfo(jnp.result_type(float)).tiny)
     return (1e-30, 1e-8 / tiny) if tiny > 1e-50 else (tiny / 1e-8, 1e-8 / tiny)
@@ -299,7 +227,7 @@ def _range():
 def _number(value):
     """One real number as a float, or None."""
     try:
-        array = np.asarray(value)
+        array = np.asarray(None if np.ma.is_masked(value) else value)
         return float(array) if array.ndim == 0 and array.dtype.kind in "biuf" else None
     except (TypeError, ValueError):
         return None
@@ -377,7 +305,8 @@ def several(value, name, what):
     ...
     TypeError: ranks is 3: pass a list of whole numbers, at least one.
     """
-    nothing = value is None or isinstance(value, str | bytes | dict) or hasattr(value, "tocsr")
+    kinds = str | bytes | dict | set | frozenset | Iterator  # without an order, or read once
+    nothing = value is None or isinstance(value, kinds) or hasattr(value, "tocsr")
     found = [] if nothing else value
     try:
         found = list(found)

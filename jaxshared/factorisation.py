@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxshared import gauge
+from jaxshared.arguments import pairs
 from jaxshared.base import Constraint, Model, Move, Params, Quadratic, block_of, references
 from jaxshared.block import joined
 from jaxshared.checks import per_source
@@ -39,6 +40,7 @@ class Factorisation(Model):
 
     def __post_init__(self):
         as_loss(self.loss)
+        pairs(self.frozen, "frozen")
         given = (self.penalties,) if isinstance(self.penalties, Penalty) else self.penalties
         if not isinstance(given, tuple | list):
             raise TypeError(

@@ -13,11 +13,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxshared.arrays import factor
 from jaxshared.base import Constraint, Model, Result, references
-from jaxshared.checks import factor, instance_of, short
+from jaxshared.checks import instance_of, short
 from jaxshared.typing import AnyParams
 
-__all__ = ["factors_of", "model_of"]
+__all__ = ["factors_of", "model_of", "of_fit_sizes"]
 
 
 def model_of(model: Any) -> Model:
@@ -65,6 +66,24 @@ def factors_of(model: Any, params: Any, name: str = "params", *, values: bool = 
     _compare(model, params, count)
     _check_signs(model, params)
     return params
+
+
+def of_fit_sizes(model, params, sources):
+    """A ValueError unless the sources are as large as those that the factors were fitted to.
+
+    >>> import jaxshared as js
+    >>> params = js.Params((jnp.ones((3, 2)),), (jnp.ones((4, 2)),))
+    >>> of_fit_sizes(js.NMF(2), params, (jnp.ones((3, 5)),))
+    Traceback (most recent call last):
+    ...
+    ValueError: sources[0] is (3, 5), and the fit had (3, 4) there: pass the sources of the fit, in its order.
+    """
+    for i, size in enumerate(_sizes(model, params, len(sources)) or ()):
+        if tuple(sources[i].shape) != size:
+            raise ValueError(
+                f"sources[{i}] is {tuple(sources[i].shape)}, and the fit had {size} there: pass the sources "
+                f"of the fit, in its order."
+            )
 
 
 def _called(field, at):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-from collections.abc import Iterable, Sized
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ import numpy as np
 from jaxshared.base import Result, Status
 from jaxshared.checks import several, short
 
-__all__ = ["Grid", "apart", "grid_settings"]
+__all__ = ["Grid", "apart", "grid_settings", "same"]
 
 # More are not compared by anybody, and more is likely a mistake.
 MOST_LANES = 100_000
@@ -64,7 +63,7 @@ class Grid:
         unknown = set(where) - set(self.settings[0])
         if unknown:
             raise ValueError(f"{sorted(unknown)} not swept: the axes are {list(self.settings[0])}.")
-        fits = [all(s[name] == value for name, value in where.items()) for s in self.settings]
+        fits = [all(same(s[name], value) for name, value in where.items()) for s in self.settings]
         if not any(fits):
             raise ValueError(f"no lane has {where}: see .settings.")
         return int(np.nanargmin(np.where(np.array(fits)[:, None], self.scores(), np.nan)))
@@ -88,19 +87,14 @@ def grid_settings(axes, points):
         if any(set(point) != set(points[0]) for point in points):
             raise ValueError("points must be a list of settings with the same names.")
         return points
-    for name, values in axes.items():
-        if not isinstance(values, Iterable) or isinstance(values, str):
-            raise ValueError(f"axis {name} is {values!r}: pass the values to try, as a list.")
-    sizes = [len(values) if isinstance(values, Sized) else 1 for values in axes.values()]
+    axes = {name: several(values, f"axis {name}", "values to try") for name, values in axes.items()}
+    sizes = [len(values) for values in axes.values()]
     if math.prod(sizes) > MOST_LANES:
         raise ValueError(
             f"the axes {', '.join(axes)} make {math.prod(sizes):,} settings: a sweep has {MOST_LANES:,} at "
             f"most."
         )
     axes = {name: [_plain(value) for value in values] for name, values in axes.items()}
-    for name, values in axes.items():
-        if not values:
-            raise ValueError(f"axis {name} has no values.")
     return [dict(zip(axes, values)) for values in itertools.product(*axes.values())]
 
 
@@ -109,6 +103,11 @@ def apart(model, settings):
     names = {field.name for field in dataclasses.fields(model)}
     models = [model.replace(**{k: v for k, v in s.items() if k in names}) for s in settings]
     return models, [{k: v for k, v in s.items() if k not in names} for s in settings]
+
+
+def same(one, other):
+    """Whether two values are equal, arrays or not."""
+    return np.shape(one) == np.shape(other) and bool(np.all(np.asarray(one == other)))
 
 
 def _plain(value):

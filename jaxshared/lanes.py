@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxshared.alike import likeness
+from jaxshared.arrays import starting_factor
 from jaxshared.base import Constraint, Result, Status, block_of, references
-from jaxshared.checks import starting_factor
 from jaxshared.data.sparse import Sparse
 from jaxshared.data.split import Placed
 from jaxshared.data.weighted import Weighted

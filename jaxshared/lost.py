@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxshared.arguments import checked
 from jaxshared.base import Model
 from jaxshared.given import factors_of
 from jaxshared.initial.factors import column_norms
@@ -44,7 +45,9 @@ def lost_components(
     >>> lost_components(js.NMF(2), gone)
     ('source 0 1',)
     """
+    checked(locals())
     params = factors_of(model, params)
+    start = None if start is None else factors_of(model, start, "start")
     parts = model.parts(params)
     if not parts:
         return ()

@@ -216,7 +216,7 @@ def ranked_relevance(ranking: ArrayLike, relevant: Any) -> np.ndarray:
         raise ValueError(
             f"ranking has shape {ranking.shape} and relevant {dense.shape}: both need one row per query."
         )
-    return np.take_along_axis(dense.astype(bool), ranking, axis=1)
+    return np.take_along_axis(dense, ranking.astype(int), axis=1)
 
 
 def zeros_and_ones(value, name):
@@ -320,7 +320,7 @@ def precision_at(
     checked(locals(), scopes=each(whole(), "whole numbers"))
     given = num_relevant is not None
     relevance, num_relevant = _relevance(relevance, num_relevant)
-    scopes = np.asarray(scopes)
+    scopes = np.array([int(scope) for scope in scopes])
     hits = np.pad(relevance.cumsum(axis=1), ((0, 0), (1, 0)))
     values = hits[:, np.minimum(scopes, relevance.shape[1])] / scopes
     if given:

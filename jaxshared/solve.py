@@ -16,9 +16,10 @@ from jax.sharding import PartitionSpec
 
 from jaxshared.adjoint import chosen, differentiable
 from jaxshared.arguments import checked, whole
+from jaxshared.arrays import real_factors
 from jaxshared.axes import automatic, spec_of
 from jaxshared.base import Model, Result, Solver, Status, check_gradient
-from jaxshared.checks import on_device, real_factors, short
+from jaxshared.checks import on_device, short
 from jaxshared.data.split import bare, on_plain_mesh, under_plain_mesh
 from jaxshared.given import factors_of
 from jaxshared.programs import LOOP, ONCE, program

@@ -19,7 +19,15 @@ import numpy as np
 
 from jaxshared.base import Model, Result, Solver, Status
 from jaxshared.checkpoint import kept_at
-from jaxshared.checks import check_unused, concrete, flag, instance_of, place, whole_number
+from jaxshared.checks import (
+    check_unused,
+    concrete,
+    flag,
+    hyper_of,
+    instance_of,
+    place,
+    whole_number,
+)
 from jaxshared.cover import active, check_fits, covering, rank_groups, widened, widened_params
 from jaxshared.data.split import bare, under_plain_mesh
 from jaxshared.drive import LIKELY_STEPS, Batch, Course, Drive
@@ -161,7 +169,8 @@ def sweep(
     settings = grid_settings(axes, points)
     models, changes = apart(model, settings)
     if hyper is not None and not isinstance(hyper, Mapping):
-        hyper = hyper._asdict()
+        named = model.hyper(searched_sources(model, sources, rows)[0])._fields
+        hyper = hyper_of(hyper, named)._asdict()
     problem = Problem.of(model, sources, {**(hyper or {}), **changes[0]}, rows=rows)
     hypers = _hypers(problem, hyper or {}, changes)
     padded = functools.reduce(covering, models)

@@ -13,6 +13,7 @@ PACKAGE = pathlib.Path(__file__).resolve().parents[1] / "jaxshared"
 LAYERS = [
     ["typing", "version", "later"],
     ["checks", "atomic", "axes", "processes", "programs", "shelf", "transforms"],
+    ["arrays"],
     ["arguments", "block"],
     ["parts"],
     ["base"],

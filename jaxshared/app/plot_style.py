@@ -7,7 +7,7 @@ import io
 import warnings
 from typing import Any
 
-from jaxshared.arguments import having
+from jaxshared.arguments import having, text
 
 __all__ = [
     "COLOURS",
@@ -69,6 +69,7 @@ def style_context():
 @contextlib.contextmanager
 def one_axes(title, xlabel, ylabel, size=(6.0, 3.8)):
     """A figure with one set of axes in the house style; the legend comes last."""
+    text(title, "title")
     with style_context() as Figure:
         figure = Figure(figsize=size, layout="constrained", dpi=130)
         axes = figure.subplots()

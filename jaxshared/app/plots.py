@@ -33,8 +33,18 @@ from jaxshared.app.plot_style import (
     to_svg,
 )
 from jaxshared.app.plot_trust import selection, stability
-from jaxshared.arguments import between, by_name, checked, having, numbers, whole
-from jaxshared.checks import one_of, several, short, whole_number
+from jaxshared.arguments import (
+    between,
+    by_name,
+    checked,
+    having,
+    maybe,
+    numbers,
+    pairs,
+    whole,
+    words,
+)
+from jaxshared.checks import one_of, short, whole_number
 from jaxshared.typing import ArrayLike
 
 __all__ = [
@@ -74,12 +84,16 @@ def _height(value, name):
         raise TypeError(f"{name} is {short(value)}: pass a number.")
 
 
+HEIGHTS = by_name(by_name(_height, "numbers"), "dictionaries of numbers")
+
+
 def _as_many(value, name, x):
-    if len(numbers(value, name)) != len(x):
-        raise ValueError(f"{name} has {len(value)} values and x has {len(x)}: pass one for each.")
+    found = numbers(value, name)
+    if found.ndim == 0 or len(found) != len(x):
+        raise ValueError(f"{name} has {found.size} values and x has {len(x)}: pass one for each.")
 
 
-def _image(value, name):
+def image_shape(value, name):
     if not isinstance(value, tuple | list) or len(value) != 2:
         raise TypeError(f"{name} is {short(value)}: pass (height, width) of one image.")
     for size in value:
@@ -98,7 +112,7 @@ def convergence(histories: Mapping[str, Any], *, title: str = "Convergence", eve
 
     ``every`` is the number of steps between two entries of a history.
     """
-    checked(locals(), every=whole(), histories=by_name(_history, "objectives"))
+    checked(locals(), every=whole(1, 10**9), histories=by_name(_history, "objectives"))
     histories = {name: getattr(history, "history", history) for name, history in histories.items()}
     with one_axes(title, "step", "objective") as (figure, axes):
         for number, (name, history) in enumerate(histories.items()):
@@ -141,6 +155,7 @@ def curves(
     """
     checked(
         locals(),
+        marks=pairs,
         x=functools.partial(numbers, ndim=1),
         values=by_name(lambda y, name: _as_many(y, name, x), "numbers"),
     )
@@ -204,9 +219,8 @@ def rank_choice(
 
 def singular_values(choice: Any, *, title: str = "Singular values of X^T Y") -> Any:
     """Singular values relative to the largest, with the tolerance of a ``NumericalRank``."""
-    having("singular_values", "rank", example="what js.selection.numerical_rank returned")(
-        choice, "choice"
-    )
+    wanted = "what js.selection.numerical_rank returned"
+    checked(locals(), choice=having("singular_values", "rank", example=wanted))
     with one_axes(title, "number", "relative to the largest") as (figure, axes):
         values = np.asarray(choice.singular_values)
         relative = values / max(values[0], np.finfo(float).tiny)
@@ -221,9 +235,8 @@ def singular_values(choice: Any, *, title: str = "Singular values of X^T Y") -> 
 
 def strength_choice(choice: Any, *, title: str = "Objective against strength") -> Any:
     """Objective, error and penalty of a ``StrengthChoice``, with the value it chose."""
-    having("strengths", "objectives", example="what js.selection.strength_curve returned")(
-        choice, "choice"
-    )
+    wanted = "what js.selection.strength_curve returned"
+    checked(locals(), choice=having("strengths", "objectives", example=wanted))
     base = choice.errors[0]
     # the rise is what matters, and it is small beside the error itself
     parts = {
@@ -240,7 +253,9 @@ def bars(
     values: Any, *, title: str = "", ylabel: str = "", spread: Any = None, rotate: int = 0
 ) -> Any:
     """Grouped bars; ``values`` maps a series to {category: value}, ``spread`` likewise."""
-    by_name(by_name(_height, "numbers"), "dictionaries of numbers")(values, "values")
+    checked(locals(), values=HEIGHTS, spread=maybe(HEIGHTS), rotate=between())
+    for series in spread or {}:
+        one_of(series, "a series of spread", list(values))
     names = list(dict.fromkeys(itertools.chain(*values.values())))
     width = 0.8 / len(values)
     size = (max(5.0, 1.2 + 0.32 * len(names) * (1 + len(values))), 3.8)
@@ -248,7 +263,7 @@ def bars(
         for number, (series, heights) in enumerate(values.items()):
             place = np.arange(len(names)) - 0.4 + width * (number + 0.5)
             height = np.array([heights.get(name, np.nan) for name in names], dtype=float)
-            error = spread and [spread[series].get(name, 0.0) for name in names]
+            error = spread and [spread.get(series, {}).get(name, 0.0) for name in names]
             axes.bar(
                 place,
                 height,
@@ -276,8 +291,8 @@ def ranked(
     xlabel: str = "",
 ) -> Any:
     """Horizontal bars in the given order; ``values`` maps a kind, which has a colour, to {name: part}."""
-    by_name(by_name(_height, "numbers"), "dictionaries of numbers")(values, "values")
-    known = several(order, "order", "names")
+    checked(locals(), values=HEIGHTS, order=words)
+    known = list(order)
     for name in (name for own in values.values() for name in own):
         one_of(name, "a name that order must have, in values,", known)
     size = (5.2, 1.0 + 0.27 * len(order))
@@ -299,7 +314,7 @@ def basis_images(bases: Any, shape: tuple[int, int], *, columns: int = 6) -> Any
     ``bases`` maps a name to (features, rank), as in ``js.factors(...).bases``; ``shape`` is that of
     one image, whose pixels are the features.
     """
-    _image(shape, "shape")
+    image_shape(shape, "shape")
     checked(locals(), bases=by_name(lambda b, name: _pixels(b, name, shape), "bases"))
     shown = {name: np.asarray(basis) for name, basis in bases.items() if np.shape(basis)[1]}
     columns = min(columns, max(basis.shape[1] for basis in shown.values()))

@@ -20,7 +20,8 @@ import numpy as np
 from jaxshared.app import plots
 from jaxshared.app.page import Figure, Grid, Section, available, percent, render, write
 from jaxshared.app.topics import topics
-from jaxshared.arguments import by_name, named
+from jaxshared.arguments import by_name, having, maybe, named, numbers, whole, words
+from jaxshared.arguments import checked as look
 from jaxshared.base import Model
 from jaxshared.checks import several, short
 from jaxshared.data.sources import as_sources
@@ -70,9 +71,27 @@ def fit_sections(
     pictures whose pixels are the features. ``stability``: that of :func:`jaxshared.consensus`; ``checks``:
     reports of :func:`jaxshared.verify`.
     """
+    shown_as = {"result": having("params", "num_steps", example="what js.fit returned")}
+    shown_as |= {"image": maybe(plots.image_shape), "samples": maybe(_listed), "checks": _listed}
+    look(locals(), top=whole(0), **shown_as)
     found = find_factors(model, result, sources, vocabulary=vocabulary, names=names, top=top)
+    if stability is not None and numbers(stability, "stability", ndim=1).size != len(found.labels):
+        raise ValueError(
+            f"stability has {len(stability)} numbers for {len(found.labels)} components."
+        )
+    sizes = {len(basis) for basis in found.bases.values()}
+    if image is not None and sizes != {image[0] * image[1]}:
+        raise ValueError(
+            f"image is {image}, and a source has {min(sizes)} features: one pixel for each."
+        )
     if samples is not None:
-        called = tuple(None if own is None else tuple(map(str, own)) for own in samples)
+        if len(samples) != len(found.source_names):
+            raise ValueError(
+                f"samples has {len(samples)} entries for {len(found.source_names)} sources."
+            )
+        called = tuple(
+            None if own is None else tuple(map(str, words(own, "samples"))) for own in samples
+        )
         found = dataclasses.replace(found, names=dataclasses.replace(found.names, samples=called))
     checked = None if sources is None else _checked(model, sources)
     sure = _sure(model, result, checked)
@@ -86,6 +105,11 @@ def fit_sections(
     if checks := tuple(checks):
         sections.append(verify_section(checks))
     return sections
+
+
+def _listed(value, name):
+    if not isinstance(value, tuple | list):
+        raise TypeError(f"{name} is {short(value)}: pass a list.")
 
 
 def _checked(model, sources):
@@ -164,6 +188,7 @@ def coherence_section(found: Factors) -> Section:
 
 def sweep_sections(grid: Any, *, title: str = "Sweep") -> list[Section]:
     """The table of a sweep and, for every axis of numbers, the objective against it."""
+    look(locals())
     if not isinstance(grid, Sweep) and not (
         isinstance(grid, list) and grid and isinstance(grid[0], dict)
     ):
@@ -234,7 +259,13 @@ def cluster_section(truths: Sequence[Any], labels: Any, *, names: Sequence[str] 
     """Scores of clusterings against known categories; ``labels`` maps a name to one per source."""
     by_name(named(tuple | list, "labels, one entry per source"), "labels")(labels, "labels")
     truths = several(truths, "truths", "labels, one entry per source")
-    names = names if names is None else several(names, "names", "names of the sources")
+    maybe(words)(names, "names")
+    for name, each in labels.items():
+        if len(each) != len(truths) or len(names or truths) != len(truths):
+            raise ValueError(
+                f"truths has {len(truths)} entries, labels[{name!r}] {len(each)} and names "
+                f"{len(names or truths)}: pass one for each source."
+            )
     names = [f"source {i}" for i in range(len(truths))] if names is None else names
     rows: list[tuple] = []
     items: list[Any] = []

@@ -16,9 +16,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxshared.arguments import checked
+from jaxshared.arguments import checked, numbers
+from jaxshared.arguments import labels as labels_of
 from jaxshared.boolean.product import as_boolean
-from jaxshared.checks import number
+from jaxshared.checks import number, one_of, several
 from jaxshared.typing import Source
 
 __all__ = ["Tiles", "TooManySets", "closed_itemsets"]
@@ -43,6 +44,9 @@ class Tiles(NamedTuple):
 
     def unpack(self, rows: Any = slice(None)) -> tuple[np.ndarray, ...]:
         """``(features, samples)`` of the chosen rows as arrays of bool."""
+        if not isinstance(rows, slice):
+            rows = numbers(rows, "rows", least=-len(self.features), most=len(self.features) - 1)
+            rows = rows if rows.dtype == bool else np.atleast_1d(rows).astype(int)
         return tuple(
             np.unpackbits(bits[rows], axis=1, count=width).astype(bool)
             for bits, width in zip((self.features, self.samples), self.shape)
@@ -82,7 +86,11 @@ def closed_itemsets(
     (source,) = as_boolean(source)
     features, samples = source.shape
     least = support_count(min_support, features)
+    if groups is None and alone is not None:
+        raise ValueError("alone is a collection of groups: pass groups too.")
     if groups is not None:
+        labels_of(groups, "groups")
+        alone = alone if alone is None else several(alone, "alone", "collections of groups")
         labels, groups = np.unique(np.asarray(groups), return_inverse=True)
         alone = [(label,) for label in labels] if alone is None else alone
         alone = [np.isin(labels, list(some))[groups] for some in alone] if groups.size else []
@@ -90,8 +98,7 @@ def closed_itemsets(
             raise ValueError(
                 f"groups has {groups.size} labels for {samples} samples: pass one each."
             )
-    if miner not in MINERS:
-        raise ValueError(f"miner is {miner!r}: use one of {', '.join(MINERS)}.")
+    one_of(miner, "miner", MINERS)
     found, count, work = [], 0, 0
     for nodes, items, compared in MINERS[miner](source, least):
         keep = items.any(1)

@@ -32,6 +32,7 @@ from jaxshared.boolean.pattern import (
 )
 from jaxshared.boolean.product import as_boolean, as_weights
 from jaxshared.boolean.tiling import tile_factors
+from jaxshared.checks import one_of
 from jaxshared.typing import Sources
 
 __all__ = [
@@ -152,8 +153,7 @@ def solve_joint(
     ``keep``: for a restart, the candidates that Asso may take, as a function of the number of the
     set and of how many there are; None for all.
     """
-    if method not in METHODS:
-        raise ValueError(f"method is {method!r}: use one of {', '.join(METHODS)}.")
+    one_of(method, "method", METHODS)
     sources = as_boolean(sources)
     weights = as_weights(weights, sources)
     thresholds = check_thresholds(threshold)
@@ -175,8 +175,7 @@ def _start_concat(sources, pattern, weights, thresholds, keep, candidates="all")
 
 def concat_factors(sources, rank, weights, thresholds, candidates="all", keep=None):
     """Asso on the concatenated sources, as :class:`Factors` for each threshold."""
-    if candidates not in ("all", "joint"):
-        raise ValueError(f"candidates is {candidates!r}: use 'all' or 'joint'.")
+    one_of(candidates, "candidates", ("all", "joint"))
     joined, cells = _concatenate(sources, weights)
     parts = sources if candidates == "all" and len(sources) > 1 else ()
     kept = _kept(keep, 0, (1 + len(parts)) * len(joined))

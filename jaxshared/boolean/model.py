@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxshared.alike import likeness
-from jaxshared.arguments import checked
+from jaxshared.arguments import checked, pairs
 from jaxshared.base import Model, Params, Result, Status
 from jaxshared.boolean.asso import check_thresholds
 from jaxshared.boolean.closed import MAX_SETS, MAX_WORK, MINERS
@@ -58,8 +58,8 @@ class BooleanModel(Model):
             number(self.min_support, "min_support", 0)
         one_of(self.miner, "miner", MINERS)
         one_of(self.method, "method", METHODS)
-        if self.candidates not in ("all", "joint"):
-            raise ValueError(f"candidates is {self.candidates!r}: use 'all' or 'joint'.")
+        one_of(self.candidates, "candidates", ("all", "joint"))
+        pairs(self.frozen, "frozen")
 
     # Structure, all static.
 

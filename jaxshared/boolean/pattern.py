@@ -8,13 +8,13 @@ same order. The paper's pattern is one set of all sources, then one for each sou
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
 
 from jaxshared.base import Params
-from jaxshared.checks import MOST, whole_number
+from jaxshared.checks import MOST, several, short, whole_number
 
 __all__ = [
     "Factors",
@@ -58,9 +58,11 @@ def as_pattern(sharing):
             )
             for members, rank in given
         ]
-    except TypeError as error:
+        if not pairs:
+            raise TypeError("no set")
+    except (TypeError, ValueError) as error:
         raise ValueError(
-            f"sharing is {sharing!r}: map tuples of source indices to ranks, for example "
+            f"sharing is {short(sharing)} ({error}): map tuples of source indices to ranks, for example "
             f"{{(0, 1): 10, (0,): 5, (1,): 5}}."
         ) from error
     pairs = tuple(
@@ -89,9 +91,8 @@ def joint_pattern(shared, specific):
     (((0, 1), 10), ((0,), 4), ((1,), 5))
     """
     shared = whole_number(shared, "shared", 0, MOST["rank"])
-    if isinstance(specific, str) or not isinstance(specific, Iterable):
-        raise TypeError(f"specific is {specific!r}: pass one rank per source, for example (5, 5).")
-    own = [whole_number(rank, f"specific[{i}]", 0, MOST["rank"]) for i, rank in enumerate(specific)]
+    own = several(specific, "specific", "ranks, one per source, for example (5, 5)")
+    own = [whole_number(rank, f"specific[{i}]", 0, MOST["rank"]) for i, rank in enumerate(own)]
     return ((tuple(range(len(own))), shared), *(((i,), rank) for i, rank in enumerate(own)))
 
 
@@ -127,8 +128,7 @@ def given_sets(sharing, num_sources):
     """Members of each basis; ranks in ``sharing`` do not matter, since the factors have their own."""
     if sharing is None:
         return paper_sets(num_sources)
-    pairs = sharing.items() if isinstance(sharing, Mapping) else sharing
-    return tuple(tuple(members) for members, _ in pairs)
+    return tuple(members for members, _ in as_pattern(sharing))
 
 
 def sets_of(sets, index):

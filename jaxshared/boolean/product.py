@@ -15,8 +15,8 @@ import jax.numpy as jnp
 import numpy as np
 import scipy  # its parts are loaded when they are used
 
+from jaxshared.arrays import factor
 from jaxshared.boolean.pattern import Factors, basis_of, given_sets
-from jaxshared.checks import factor
 from jaxshared.data.sources import as_sources
 from jaxshared.data.sparse import Sparse
 from jaxshared.data.split import Placed, Valued

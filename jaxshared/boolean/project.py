@@ -122,6 +122,11 @@ def shares(params: AnyParams, sources: Sources, *, sharing: Any = None) -> np.nd
     """
     sources, params = as_boolean(sources), boolean_factors(params)
     sets = given_sets(sharing, len(sources))
+    if len(params.bases) != len(sets) or len(params.coefs) != len(sources):
+        raise ValueError(
+            f"params has {len(params.bases)} bases and {len(params.coefs)} coefs, and {len(sources)} sources "
+            f"have {len(sets)} bases in this sharing: pass what belongs together."
+        )
     factors, _ = side_by_side(params, sets)
     basis = factors.basis.astype(np.float32)
     found = np.zeros((sum(ranks_of(params)), len(sources)))

@@ -30,7 +30,8 @@ from jaxshared.boolean.pattern import (
     widest_first,
 )
 from jaxshared.boolean.product import as_boolean, as_weights
-from jaxshared.checks import whole_number
+from jaxshared.checks import one_of, several, short, whole_number
+from jaxshared.grid import same
 from jaxshared.typing import Sources
 
 __all__ = ["Selection", "select_ranks"]
@@ -57,7 +58,9 @@ class Selection(NamedTuple):
 
         For example ``best(method="dominated")`` or ``best(shared=4)``.
         """
-        rows = [r for r in self.table if all(r[name] == value for name, value in fixed.items())]
+        rows = [
+            r for r in self.table if all(same(r.get(name), value) for name, value in fixed.items())
+        ]
         if not rows:
             raise ValueError(f"none of the {len(self.table)} rows has {fixed}: look at table.")
         return min(rows, key=lambda row: row["total"])
@@ -108,9 +111,9 @@ def select_ranks(
     sources = as_boolean(sources)
     sets, grid = _grid(shared, specific, sharing, len(sources))
     weights = as_weights(weights, sources)
-    methods = (method,) if isinstance(method, str) else tuple(method)
-    if not methods or not set(methods) <= set(joint.METHODS):
-        raise ValueError(f"method is {method!r}: use one or several of {', '.join(joint.METHODS)}.")
+    methods = [method] if isinstance(method, str) else several(method, "method", "methods")
+    for one in methods:
+        one_of(one, "method", joint.METHODS)
     if mining and "dominated" not in methods:
         raise TypeError(
             f"{', '.join(mining)}: options of the method 'dominated', which is not tried."
@@ -133,6 +136,10 @@ def _grid(shared, specific, sharing, num_sources):
     """``(sets, [ranks, ...])``: all combinations of ranks to try."""
     several = lambda ranks: list(np.atleast_1d(np.asarray(ranks)).tolist())
     if sharing is not None:
+        if not isinstance(sharing, dict):
+            raise TypeError(
+                f"sharing is {short(sharing)}: map tuples of source indices to ranks to try."
+            )
         pattern = as_pattern(dict.fromkeys(sharing, 0))
         named = 1 + max(i for members, _ in pattern for i in members)
         if named != num_sources:

@@ -25,7 +25,7 @@ from jaxshared.boolean.lanes import greedy_start
 from jaxshared.boolean.model import as_result
 from jaxshared.boolean.pattern import Factors, take_apart
 from jaxshared.boolean.product import as_boolean
-from jaxshared.checks import place, whole_number
+from jaxshared.checks import hyper_of, place, whole_number
 from jaxshared.given import model_of
 from jaxshared.grid import Grid, apart, grid_settings
 from jaxshared.problem import named_hyper
@@ -101,7 +101,8 @@ def sweep(
     settings = grid_settings(axes, points)
     models, changes = apart(model, settings)
     _check_alike(models)
-    given = dict(hyper._asdict() if isinstance(hyper, tuple) else hyper or {})
+    given = hyper_of(hyper, model.hyper(sources)._fields) or {}
+    given = dict(given) if isinstance(given, dict) else given._asdict()
     hypers = [named_hyper(m, sources, {**given, **c}) for m, c in zip(models, changes)]
     lanes = [
         (s, restart, threshold)

@@ -15,6 +15,9 @@ from jaxshared.typing import Array
 
 __all__ = ["Planted", "planted"]
 
+# Larger sizes are a mistake.
+MOST = 10**9
+
 
 class Planted(NamedTuple):
     """Noisy ``sources``, the ``params`` they were made from, and cells ``flipped`` per source."""
@@ -47,8 +50,8 @@ def planted(
     """
     checked(
         locals(),
-        features=whole(),
-        samples=each(whole(), "whole numbers"),
+        features=whole(1, MOST),
+        samples=each(whole(1, MOST), "whole numbers"),
         shared=whole(0),
         specific=each(whole(0), "whole numbers"),
     )

@@ -53,6 +53,8 @@ def factors_in_words(
     terms = _labels(terms, len(params.bases[0]), "terms")
     if members is None:
         members = [range(len(coef)) for coef in params.coefs]
+    if len(several(members, "members", "labels, one entry per source")) != len(params.coefs):
+        raise ValueError(f"members has {len(members)} entries for {len(params.coefs)} sources.")
     members = [
         _labels(names, len(coef), f"members[{i}]")
         for i, (names, coef) in enumerate(zip(members, params.coefs, strict=True))

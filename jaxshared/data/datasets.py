@@ -41,7 +41,8 @@ def digits(
     >>> [x.shape for x in data.sources], sorted(set(data.labels[1].tolist()))
     ([(64, 902), (64, 895)], [3, 4, 5, 6, 7, 8, 9])
     """
-    checked(locals(), first=DIGITS, second=DIGITS)
+    checked(locals())
+    first, second = DIGITS(first, "first"), DIGITS(second, "second")
     images, truth = _load()
     chosen = [np.isin(truth, list(first)), np.isin(truth, list(second))]
     turn = np.zeros(len(truth), int)

@@ -14,7 +14,8 @@ import numpy as np
 import scipy  # its parts are loaded when they are used
 
 from jaxshared.arguments import named
-from jaxshared.checks import whole_number
+from jaxshared.arrays import float_dtype
+from jaxshared.checks import one_of, whole_number
 from jaxshared.data.shards import split_graph
 from jaxshared.data.sources import as_source, host
 from jaxshared.data.sparse import Sparse
@@ -63,8 +64,7 @@ def neighbour_graph(
     """
     from sklearn.neighbors import NearestNeighbors
 
-    if kernel not in KERNELS:
-        raise ValueError(f"kernel is {kernel!r}: use one of {', '.join(KERNELS)}.")
+    one_of(kernel, "kernel", KERNELS)
     if width is not None and not (kernel == "heat" and _positive(width)):
         raise ValueError(
             f"width is {width!r} with kernel {kernel!r}: it is the heat kernel's, above 0."
@@ -112,6 +112,7 @@ def as_graph(weights: Any, dtype: Any = None) -> Graph:
     >>> as_graph(np.array([[0.0, 2.0], [2.0, 0.0]])).degrees.tolist()
     [2.0, 2.0]
     """
+    float_dtype(dtype, "dtype")
     if isinstance(weights, Graph):
         return (
             weights

@@ -8,7 +8,7 @@ import jax
 import numpy as np
 import scipy  # its parts are loaded when they are used
 
-from jaxshared.data.sources import unmasked
+from jaxshared.arrays import unmasked
 from jaxshared.data.stream import MASKED, ahead
 from jaxshared.data.structure import check_structure
 

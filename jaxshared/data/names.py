@@ -18,7 +18,7 @@ import jax
 import numpy as np
 import scipy  # its parts are loaded when they are used
 
-from jaxshared.checks import short
+from jaxshared.checks import one_of, short
 from jaxshared.data.weighted import Weighted
 
 __all__ = ["Aligned", "Elsewhere", "Names", "Table", "as_table", "listed", "oriented", "tell"]
@@ -110,8 +110,7 @@ def oriented(sources, rows):
     >>> oriented(np.zeros((2, 5)), "samples").values.shape
     (5, 2)
     """
-    if rows not in ROWS:
-        raise ValueError(f"rows is {rows!r}: choose 'features' or 'samples'.")
+    one_of(rows, "rows", ROWS)
     if rows == "features":
         return sources
     if isinstance(sources, Aligned):

@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 import scipy  # its parts are loaded when they are used
 
-from jaxshared.checks import short
+from jaxshared.checks import one_of, short
 from jaxshared.data.names import (
     ROWS,
     Aligned,
@@ -45,10 +45,8 @@ def align(
     >>> both.names.features[0], [source.ravel().tolist() for source in both.sources]
     (('bus', 'car', 'tram'), [[1, 2, 0], [0, 3, 4]])
     """
-    if how not in ("common", "union"):
-        raise ValueError(f"how is {how!r}: choose 'common' or 'union'.")
-    if aligned not in ROWS:
-        raise ValueError(f"aligned is {aligned!r}: choose 'features' or 'samples'.")
+    one_of(how, "how", ("common", "union"))
+    one_of(aligned, "aligned", ROWS)
     found = Aligned(*named_sources(oriented(sources, rows), aligned, how))
     for i, source in enumerate(found.sources):
         if len(getattr(source, "shape", ())) != 2:

@@ -17,8 +17,9 @@ import scipy  # its parts are loaded when they are used
 from jax.sharding import NamedSharding, PartitionSpec
 
 from jaxshared.arguments import maybe, named, text
+from jaxshared.arrays import unmasked
 from jaxshared.data.names import Aligned, Table, as_table, listed
-from jaxshared.data.sources import as_source, host, unmasked
+from jaxshared.data.sources import as_source, host
 from jaxshared.data.sparse import Compressed, Sparse, jax_sparse_kind
 from jaxshared.data.split import Placed, Split, bare, plain_mesh, under_plain_mesh
 from jaxshared.data.structure import check_structure
@@ -75,7 +76,12 @@ def _shard(source, mesh, axis, name):
     else:
         _check_same_features(table.features, name)
         split = Split(plain_mesh(mesh), samples_axis(mesh, axis))
-        placed = as_source(_placed(_on_host(unmasked(table.values, name), name), split), name)
+        placed = as_source(
+            _placed(
+                _on_host(unmasked(table.values, name, f"pass js.missing({name})"), name), split
+            ),
+            name,
+        )
     # a table where something is known of the names
     known = dataclasses.replace(table, values=None) != Table(None)
     return dataclasses.replace(table, values=placed) if known else placed

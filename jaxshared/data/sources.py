@@ -14,6 +14,7 @@ import numpy as np
 import scipy  # its parts are loaded when they are used
 
 from jaxshared.arguments import among, checked, maybe, whole
+from jaxshared.arrays import unmasked
 from jaxshared.data.names import as_table, oriented
 from jaxshared.data.order import named_sources
 from jaxshared.data.sparse import Sparse, float_type, jax_sparse_kind
@@ -22,7 +23,7 @@ from jaxshared.data.structure import check_pointers, check_structure
 from jaxshared.data.weighted import Weighted
 from jaxshared.typing import Source, Sources
 
-__all__ = ["as_source", "as_sources", "checked_sources", "dense_values", "host", "unmasked"]
+__all__ = ["as_source", "as_sources", "checked_sources", "dense_values", "host"]
 
 
 def host(source):
@@ -160,7 +161,7 @@ def _convert(source, name):
         return source
     if jax_sparse_kind(source) in ("BCOO", "BCSR"):
         source = _from_jax_sparse(source, name)
-    source = unmasked(source, name)
+    source = unmasked(source, name, f"pass js.missing({name}), which takes them as not seen")
     if scipy.sparse.issparse(source):
         if source.dtype.kind not in "biuf":
             raise TypeError(f"{name} has dtype {source.dtype}: pass real numbers.")
@@ -174,18 +175,6 @@ def _convert(source, name):
         _check_not_vanished(source.data, converted.data, name)
         return converted
     return _dense(source, name)
-
-
-def unmasked(source, name, remedy=None):
-    """A masked array without masked entries as a plain one; anything else as it is."""
-    if not isinstance(source, np.ma.MaskedArray):
-        return source
-    if np.ma.is_masked(source):  # a mask that is lost would make data of what was not seen
-        remedy = remedy or f"pass js.missing({name}), which takes them as not seen"
-        count = int(np.ma.count_masked(source))
-        entries = "entry" if count == 1 else "entries"
-        raise ValueError(f"{name} is a masked array with {count} masked {entries}: {remedy}.")
-    return source.data
 
 
 def _from_jax_sparse(source, name):
@@ -211,6 +200,7 @@ def _dense(source, name):
         array = source if isinstance(source, jax.Array) else np.asarray(source)
         if array.dtype.kind in "iuf" and not array.dtype.isnative:
             array = array.astype(array.dtype.newbyteorder("="))
+        array = array.astype(np.float64) if array.dtype == np.longdouble else array
         real = jnp.issubdtype(array.dtype, jnp.integer) or jnp.issubdtype(array.dtype, jnp.floating)
         if not (real or array.dtype == bool):
             raise TypeError(f"dtype {array.dtype}")

@@ -19,7 +19,8 @@ import numpy as np
 import scipy  # its parts are loaded when they are used
 
 from jaxshared.arguments import numbers
-from jaxshared.checks import short
+from jaxshared.arrays import float_dtype
+from jaxshared.checks import flag, short
 from jaxshared.data.sparse_products import places_of, sampled_p, spmm_p, spread_p
 from jaxshared.data.split import Split
 from jaxshared.data.structure import check_structure
@@ -60,6 +61,8 @@ class Sparse:
         if not scipy.sparse.issparse(matrix):
             raise TypeError(f"matrix is {short(matrix)}: pass a scipy.sparse matrix or array.")
         check_structure(matrix, "matrix")
+        float_dtype(dtype, "dtype")
+        flag(keep_zeros, "keep_zeros")
         if dtype is None:
             dtype = float_type(matrix.dtype)
         rows = scipy.sparse.csr_array(matrix, dtype=dtype, copy=True)
@@ -123,7 +126,7 @@ class Sparse:
         """
         if self.split is not None:
             raise ValueError("the matrix is split over devices: change its values before js.shard.")
-        if not isinstance(values, jax.Array | np.ndarray):
+        if not isinstance(values, jax.Array):
             values = numbers(values, "values")
         values = jnp.asarray(values, self.dtype)
         if values.shape != self.data.shape:
@@ -181,6 +184,7 @@ class Sparse:
 
 def float_type(dtype):
     """The type in which entries of this type are computed with, float32 or float64."""
+    dtype = np.float64 if dtype == np.longdouble else dtype  # which JAX does not know
     with jax.numpy_dtype_promotion("standard"):
         return jax.dtypes.canonicalize_dtype(jnp.promote_types(dtype, jnp.float32))
 

@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 import scipy  # its parts are loaded when they are used
 
-from jaxshared.arguments import between, checked, maybe, whole
+from jaxshared.arguments import between, checked, maybe, path, whole
+from jaxshared.arrays import unmasked
 from jaxshared.checks import whole_number
 from jaxshared.data.names import Elsewhere, Table, as_table
-from jaxshared.data.sources import unmasked
 from jaxshared.data.structure import check_structure
 from jaxshared.data.tables import needed
 
@@ -81,6 +81,7 @@ def stream(
     checked(
         locals(),
         block=maybe(whole()),
+        coefs=maybe(path),
         forget=maybe(between(0, 1, open_below=True, open_above=True)),
     )
     if block is not None:

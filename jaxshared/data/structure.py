@@ -14,6 +14,8 @@ import zipfile
 import numpy as np
 import scipy  # its parts are loaded when they are used
 
+from jaxshared.arrays import unmasked
+
 __all__ = [
     "array_head",
     "check_archive",
@@ -46,10 +48,7 @@ def check_matrix(matrix, name):
     ValueError: items has -2 at [0, 1]: entries are finite and 0 or more.
     """
     matrix = matrix.to_scipy() if hasattr(matrix, "to_scipy") else matrix  # our own
-    if isinstance(matrix, np.ma.MaskedArray) and np.ma.is_masked(matrix):
-        raise ValueError(
-            f"{name} is masked in {np.ma.count_masked(matrix)} entries: fill them in first."
-        )
+    matrix = unmasked(matrix, name)
     if scipy.sparse.issparse(matrix):
         if matrix.ndim == 2:
             check_structure(matrix, name)
@@ -80,15 +79,14 @@ def check_matrix(matrix, name):
         )
 
 
-def check_matrices(sources, *, aligned=None):
-    """``sources`` as a list of matrices on the host, each of them looked at; ``aligned``: 0, "
-    "features, or 1."""
+def check_matrices(sources, name="sources", *, aligned=None):
+    """``sources`` as a list of matrices on the host, each looked at; ``aligned``: 0, features, or 1."""
     one = not isinstance(sources, tuple | list)
     sources = [sources] if one else list(sources)
     if not sources:
         raise ValueError("no sources: pass at least one (features, samples) matrix.")
     for i, source in enumerate(sources):
-        check_matrix(source, "source" if one else f"sources[{i}]")
+        check_matrix(source, "source" if one else f"{name}[{i}]")
     sizes = [np.shape(source) for source in sources]
     for i, size in enumerate(sizes):
         if aligned is not None and size[aligned] != sizes[0][aligned]:

@@ -17,6 +17,9 @@ from jaxshared.typing import Array
 
 __all__ = ["LabelledViews", "overlapping_views"]
 
+# Larger sizes are a mistake.
+MOST = 10**9
+
 
 class LabelledViews(NamedTuple):
     """Views (features, samples) of the same samples, their clusters, each view's confused pair."""
@@ -49,7 +52,8 @@ def overlapping_views(
     >>> [x.shape for x in views.sources], views.labels.shape, views.pairs.shape
     ([(2, 100), (2, 100)], (100,), (2, 2))
     """
-    sizes = dict(samples=whole(), num_clusters=whole(2), num_views=whole(), features=whole(2))
+    sizes = dict(samples=whole(1, MOST), num_clusters=whole(2, MOST))
+    sizes |= dict(num_views=whole(1, MOST), features=whole(2, MOST))
     checked(locals(), spread=between(0), **sizes)
     possible = num_clusters * (num_clusters - 1) // 2
     if num_clusters < 2 or features < 2:

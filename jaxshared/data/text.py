@@ -18,8 +18,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy  # its parts are loaded when they are used
 
-from jaxshared.arguments import among, checked, having, maybe, whole
-from jaxshared.checks import several, short
+from jaxshared.arguments import among, checked, having, maybe, numbers, whole
+from jaxshared.arguments import text as text_of
+from jaxshared.checks import one_of, several, short
 from jaxshared.data.corpora import Corpus, frame_corpora
 from jaxshared.data.counts import Counts, check_texts, count_terms, is_words
 from jaxshared.data.names import Table
@@ -92,8 +93,7 @@ def align(
     checked(locals())
     sources = several(sources, "sources", "matrices")
     vocabularies = several(vocabularies, "vocabularies", "lists of terms")
-    if how not in ("union", "common"):
-        raise ValueError(f"how is {how!r}: choose 'union' or 'common'.")
+    one_of(how, "how", ("union", "common"))
     sources = [_wide(_rows(source, f"sources[{i}]")) for i, source in enumerate(sources)]
     vocabularies = [
         terms_of(terms, f"vocabularies[{i}]").astype(str) for i, terms in enumerate(vocabularies)
@@ -212,7 +212,7 @@ def tfidf(
     if idf is None:
         weighted = transformer.fit_transform(counts.T)
     else:
-        idf = np.asarray(idf, dtype=float)
+        idf = numbers(idf, "idf", least=0)
         if idf.shape != (counts.shape[0],):
             raise ValueError(
                 f"idf has shape {idf.shape} for {counts.shape[0]} features: give one weight per "
@@ -251,8 +251,7 @@ def sources_from_counts(
     """
     checked(locals(), min_items=whole(0), min_terms=whole(0), norm=maybe(among("l1", "l2")))
     counts = several(counts, "counts", "matrices")
-    if idf not in ("source", "pooled"):
-        raise ValueError(f"idf is {idf!r}: choose 'source' or 'pooled'.")
+    one_of(idf, "idf", ("source", "pooled"))
     aligned, vocabulary = align(counts, vocabularies, how=how)
     for index, source in enumerate(aligned):
         if source.nnz and source.data.min() < 0:
@@ -260,8 +259,7 @@ def sources_from_counts(
     kept, vocabulary, items = drop_rare(
         aligned, vocabulary, min_items=min_items, min_terms=min_terms
     )
-    if weighting not in ("tfidf", "counts"):
-        raise ValueError(f"weighting is {weighting!r}: choose 'tfidf' or 'counts'.")
+    one_of(weighting, "weighting", ("tfidf", "counts"))
     if weighting == "counts":
         plain = tuple(scipy.sparse.csr_array(each, dtype=np.float32) for each in kept)
         return Texts(plain, vocabulary, (np.ones(len(vocabulary)),) * len(kept), items)
@@ -326,9 +324,16 @@ def from_frame(
     >>> texts.names, texts.ids, texts.vocabulary.tolist()
     (('daily', 'weekly'), (('0', '1'), ('2',)), ['blue', 'bus', 'car', 'red'])
     """
-    having("columns", "iloc", example="a DataFrame of texts")(frame, "frame")
+    wanted = having("columns", "iloc", example="a DataFrame of texts")
+    checked(locals(), frame=wanted, text=text_of, outlet=maybe(text_of))
     corpora = frame_corpora(frame, text=text, outlet=outlet, title=title)
     return from_corpora(corpora, vectorizer_options=vectorizer_options, **options)
+
+
+def _stop_words(value, name):
+    several_words = isinstance(value, tuple | list | set | frozenset)
+    if not several_words and not (isinstance(value, str) and value == "english"):
+        raise ValueError(f"{name} is {short(value)}: pass a list of words, 'english', or None.")
 
 
 def query_vectors(
@@ -351,7 +356,7 @@ def query_vectors(
     >>> (queries.vectors.toarray() > 0).tolist(), queries.known.tolist()
     ([[False, False], [True, False], [True, False]], [True, False])
     """
-    checked(locals(), norm=maybe(among("l1", "l2")))
+    checked(locals(), norm=maybe(among("l1", "l2")), stop_words=maybe(_stop_words))
     terms_of(vocabulary, "vocabulary")
     from sklearn.feature_extraction.text import CountVectorizer
 

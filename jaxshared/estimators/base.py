@@ -12,10 +12,10 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from jaxshared.arguments import between, checked, maybe, whole
+from jaxshared.arguments import between, checked, labels, maybe, numbers, whole
+from jaxshared.arrays import unmasked
 from jaxshared.base import Params, Solver, Status
 from jaxshared.checks import solver_of, tolerance, whole_number
-from jaxshared.data.sources import unmasked
 from jaxshared.data.structure import check_structure
 from jaxshared.estimators.shapes import (
     is_several,
@@ -46,6 +46,8 @@ def _per_group(value, name):
 
 
 #: What parameters of the estimators may be.
+# So many groups of one row each are no groups.
+MANY_GROUPS = 8
 PARAMETERS = {
     "n_shared": whole(0),
     "n_specific": _per_group,
@@ -116,6 +118,14 @@ class Factors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         return int(random.randint(2**31 - 1))
 
 
+def _weights(weights, X):
+    """One finite weight per row, or None."""
+    if weights is None:
+        return None
+    numbers(weights, "sample_weight", least=0)
+    return _check_sample_weight(weights, X, ensure_non_negative=True)
+
+
 class Grouped(Factors):
     """Sources are the groups of rows of one matrix, or the members of a list."""
 
@@ -125,9 +135,7 @@ class Grouped(Factors):
         """Factors of the rows of ``X``, or of several matrices over the same columns."""
         self._check_options()
         X, groups = self._taken_apart(X, groups, reset=True)
-        weights = sample_weight
-        if weights is not None:
-            weights = _check_sample_weight(weights, X, ensure_non_negative=True)
+        weights = _weights(sample_weight, X)
         self.groups_, places = np.unique(groups, return_inverse=True)
         rows = [np.flatnonzero(places == g) for g in range(len(self.groups_))]
         empty = (
@@ -208,9 +216,7 @@ class Grouped(Factors):
         """One minus the loss over that of the simplest model: with squared loss, the explained share."""
         check_is_fitted(self)
         X, groups = self._taken_apart(X, groups)
-        weights = sample_weight
-        if weights is not None:
-            weights = _check_sample_weight(weights, X, ensure_non_negative=True)
+        weights = _weights(sample_weight, X)
         losses = [
             self._projected(X[rows], at, None if weights is None else weights[rows])[2:]
             for rows, at in self._rows_of(X, groups)
@@ -251,10 +257,12 @@ class Grouped(Factors):
             raise ValueError(
                 f"groups has shape {np.shape(groups)} for {X.shape[0]} rows: one each."
             )
-        groups = np.asarray(groups)
-        if (groups != groups).any():
+        groups = labels(groups, "groups")
+        count = len(set(groups.tolist()))
+        if count == len(groups) > MANY_GROUPS:
             raise ValueError(
-                f"groups has NaN at [{np.flatnonzero(groups != groups)[0]}]: every row needs one."
+                f"groups (or group_column) has {count} different values for {count} rows: it says which rows "
+                f"belong together."
             )
         return groups
 

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import scipy.sparse
 
+from jaxshared.arrays import unmasked
+from jaxshared.checks import several, short
 from jaxshared.data.sharing import as_sharing
 from jaxshared.data.structure import check_structure
 
@@ -49,7 +51,10 @@ def is_several(X):
 
 def members_of(X):
     """The matrices of a dictionary or a list."""
-    return list(X.values()) if isinstance(X, dict) else list(X)
+    members = list(X.values()) if isinstance(X, dict) else list(X)
+    if not members or any(len(np.shape(each)) != 2 for each in members):
+        raise ValueError(f"X is {short(X)}: pass a matrix, or several in a list or a dictionary.")
+    return members
 
 
 def num_rows(matrix) -> int:
@@ -63,16 +68,17 @@ def stacked(members):
         import pandas
 
         return pandas.concat([each[list(members[0].columns)] for each in members])
-    return np.concatenate([np.asarray(each) for each in members])
+    return np.concatenate([dense(each) for each in members])
 
 
 def split_column(X, column):
     """The matrix without one column, and that column."""
-    if hasattr(X, "columns"):
-        name = X.columns[column] if isinstance(column, int) and column not in X.columns else column
-        return X.drop(columns=[name]), X[name].to_numpy()
-    X = np.asarray(X, dtype=object)
-    return np.delete(X, column, axis=1).astype(float), X[:, column]
+    names = list(X.columns) if hasattr(X, "columns") else None
+    (at,) = places_of([column], names, np.shape(X)[1], "group_column")
+    if names is not None:
+        return X.drop(columns=[names[at]]), X.iloc[:, at].to_numpy()
+    X = np.asarray(unmasked(X, "X"), dtype=object)
+    return np.delete(X, at, axis=1).astype(float), X[:, at]
 
 
 def scaled(matrix, root):
@@ -85,14 +91,33 @@ def scaled(matrix, root):
 def dense(matrix):
     """Any matrix as a NumPy array."""
     if not scipy.sparse.issparse(matrix):
-        return np.asarray(matrix)
+        return np.asarray(unmasked(matrix, "X"))
     check_structure(matrix, "X")
     return matrix.toarray()
 
 
-def places_of(view, names):
-    """Column numbers of a view that is given by numbers, names or a slice."""
-    if isinstance(view, slice):
-        return view
-    by_name = names is not None and any(isinstance(each, str) for each in view)
-    return [names.index(each) for each in view] if by_name else list(view)
+def places_of(columns, names, width, called):
+    """Numbers of columns that are given by numbers, names or a slice.
+
+    >>> places_of([6, 6], None, 6, "views[0]")
+    Traceback (most recent call last):
+    ...
+    ValueError: views[0] has 6, which is no column of X: it has 6 columns, from 0 up.
+    """
+    if isinstance(columns, slice):
+        return list(range(width))[columns]
+    found = []
+    for each in several(columns, called, "columns, by number or name"):
+        if isinstance(each, str | int | np.integer) and each in (names or ()):
+            found.append(names.index(each))
+            continue
+        if (
+            not isinstance(each, int | np.integer)
+            or isinstance(each, bool)
+            or not -width <= each < width
+        ):
+            raise ValueError(
+                f"{called} has {short(each)}, which is no column of X: it has {width} columns, from 0 up."
+            )
+        found.append(int(each) % width)
+    return found

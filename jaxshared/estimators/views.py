@@ -9,9 +9,10 @@ import jax
 import numpy as np
 from sklearn.utils.validation import check_array, check_is_fitted
 
+from jaxshared.arrays import unmasked
 from jaxshared.base import Params, Result, Solver
+from jaxshared.checks import one_of, several
 from jaxshared.data.seen import missing
-from jaxshared.data.sources import unmasked
 from jaxshared.estimators.base import FILL, Factors
 from jaxshared.estimators.shapes import dense, num_rows, places_of
 from jaxshared.fit import fit
@@ -50,8 +51,7 @@ class MultiViewNMF(Factors):
         self._check_options()
         parts = self._parts(X, reset=True)
         models = {"colnmf": ColNMF, "multinmf": MultiNMF}
-        if self.model not in models:
-            raise ValueError(f"model is {self.model!r}: choose 'colnmf' or 'multinmf'.")
+        one_of(self.model, "model", models)
         self.model_ = models[self.model](self.n_components)
         changes = {} if self.agreement is None else {"agreement": self.agreement}
         with precision(parts[0].dtype):
@@ -112,9 +112,10 @@ class MultiViewNMF(Factors):
 
     def _parts(self, X, reset=False):
         if self.views is None:
-            if not isinstance(X, (list, tuple)) or not X:
+            if not isinstance(X, (list, tuple)) or not X or any(np.ndim(dense(x)) != 2 for x in X):
                 raise ValueError(
-                    "X is one matrix, or nothing: pass a list of views, or say views= for its columns."
+                    "X is no list of matrices: pass a list of views, or say views= for the columns "
+                    "of one matrix."
                 )
             if len({num_rows(each) for each in X}) > 1:
                 raise ValueError(
@@ -126,7 +127,10 @@ class MultiViewNMF(Factors):
             return np.split(joined, widths, axis=1)
         names = list(X.columns) if hasattr(X, "columns") else None
         X = self._checked(X, reset)
-        return [X[:, places_of(view, names)] for view in self.views]
+        views = several(self.views, "views", "columns of each view")
+        return [
+            X[:, places_of(view, names, X.shape[1], f"views[{i}]")] for i, view in enumerate(views)
+        ]
 
     def _check_columns(self, X, reset):
         """The same columns of every view as in the fit, by name where both have names."""

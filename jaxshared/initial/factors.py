@@ -14,7 +14,7 @@ import numpy as np
 import scipy  # its parts are loaded when they are used
 
 from jaxshared.base import Model
-from jaxshared.checks import random_key
+from jaxshared.checks import one_of, random_key
 from jaxshared.data.products import squared_norm, total, transposed_product, zero_filled
 from jaxshared.data.sources import host
 from jaxshared.data.sparse import Sparse
@@ -91,8 +91,7 @@ def nndsvd(key, source, rank, method="nndsvd"):
     """
     random_key(key)
     source = zero_filled(source)
-    if method not in METHODS[1:]:
-        raise ValueError(f"method is {method!r}: use one of {', '.join(METHODS)}.")
+    one_of(method, "method", METHODS[1:])
     if rank == 0:
         return tuple(jnp.zeros((size, 0), source.dtype) for size in source.shape)
     have = min(rank, *source.shape)

@@ -1,5 +1,6 @@
 """Losses: what a source is compared with its approximation by, one file each."""
 
+from jaxshared.checks import short
 from jaxshared.losses.base import Loss
 from jaxshared.losses.beta import Beta
 from jaxshared.losses.kl import KL
@@ -11,7 +12,7 @@ __all__ = ["KL", "Beta", "Loss", "Squared", "as_loss"]
 NAMED = {"squared": Squared(), "kl": KL()}
 
 
-def as_loss(loss):
+def as_loss(loss, name="loss"):
     """A loss from its name, or as it is.
 
     >>> as_loss("kl")
@@ -20,5 +21,7 @@ def as_loss(loss):
     if isinstance(loss, Loss):
         return loss
     if not isinstance(loss, str) or loss not in NAMED:
-        raise ValueError(f"loss is {loss!r}: use {', '.join(map(repr, NAMED))}, or js.Beta(b).")
+        raise ValueError(
+            f"{name} is {short(loss)}: use {', '.join(map(repr, NAMED))}, or js.Beta(b)."
+        )
     return NAMED[loss]

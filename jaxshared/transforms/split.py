@@ -97,6 +97,11 @@ def split_grad(
     places = argnums if isinstance(argnums, tuple | list) and argnums else (argnums,)
     if not all(isinstance(place, int | np.integer) for place in places):
         raise TypeError(f"argnums is {argnums!r}: pass the number of an argument, or some of them.")
+    if not isinstance(has_aux, bool):
+        raise TypeError(f"has_aux is {has_aux!r}: pass True or False.")
+    free = isinstance(signed, tuple | list | set)
+    if not free or not all(isinstance(each, int | np.integer | str) for each in signed):
+        raise TypeError(f"signed is {signed!r}: pass numbers and paths of arguments, as a tuple.")
 
     @functools.wraps(fun)
     def halves(*args, **kwargs):

@@ -25,7 +25,7 @@ from jaxshared.checks import place, whole_number
 from jaxshared.data.sparse import Sparse
 from jaxshared.data.sparse_products import places_of
 from jaxshared.data.weighted import Weighted
-from jaxshared.given import factors_of, model_of
+from jaxshared.given import factors_of, model_of, of_fit_sizes
 from jaxshared.losses import as_loss
 from jaxshared.lost import set_names, source_names
 from jaxshared.models.shared import SharedBasis
@@ -117,6 +117,7 @@ def bootstrap(
     problem = Problem.of(model, sources, hyper, rows=rows)
     sources, hyper = problem.sources, problem.hyper
     first = model.normalise(factors_of(model, result, "result"))
+    of_fit_sizes(model, first, sources)
     _check_penalties(model, first)
     counts = _counts(key, model, sources, draws)
     scales = tuple(

@@ -15,8 +15,9 @@ import numpy as np
 
 from jaxshared import metrics
 from jaxshared.arguments import checked
+from jaxshared.arrays import factor
 from jaxshared.base import Model
-from jaxshared.checks import factor, one_of, random_key, several, whole_number
+from jaxshared.checks import one_of, random_key, several, whole_number
 from jaxshared.given import factors_of
 from jaxshared.typing import AnyParams, Array
 from jaxshared.uses.columns import PARTS, part_columns, unit_bases

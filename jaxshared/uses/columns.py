@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 import scipy  # its parts are loaded when they are used
 
+from jaxshared.checks import one_of
 from jaxshared.data.sources import as_source, host
 
 __all__ = ["PARTS", "boolean_cosines", "part_columns", "unit_bases"]
@@ -28,8 +29,7 @@ def part_columns(model, params, source=0, part="all"):
     >>> part_columns(model, params, 1, "specific").tolist()
     [2, 3, 4]
     """
-    if part not in PARTS:
-        raise ValueError(f"part is {part!r}: choose 'all', 'shared' or 'specific'.")
+    one_of(part, "part", PARTS)
     groups = [np.asarray(each) for each in model.components(params).coefs]
     own = groups[source]
     others = np.concatenate([[], *(c for i, c in enumerate(groups) if i != source % len(groups))])

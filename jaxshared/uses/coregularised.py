@@ -21,14 +21,16 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy  # its parts are loaded when they are used
 
-from jaxshared.arguments import checked, maybe, whole
-from jaxshared.checks import strength, whole_number
+from jaxshared.arguments import between, checked, maybe, whole
+from jaxshared.checks import one_of, several, strength
 from jaxshared.data.sources import host
 from jaxshared.data.structure import check_matrices
 from jaxshared.typing import Array, Sources
 from jaxshared.uses.clustering import seed_of
 
 __all__ = ["Coregularised", "coregularised", "gaussian_graph", "normalised_affinity"]
+
+OPTIONS = {"neighbours": maybe(whole()), "tol": between(0)}
 
 
 class Coregularised(NamedTuple):
@@ -66,16 +68,12 @@ def coregularised(
     >>> found.labels.reshape(2, 4).std(1).tolist()
     [0.0, 0.0]
     """
-    checked(locals(), neighbours=maybe(whole()), agreement=strength, num_clusters=whole())
+    checked(locals(), agreement=strength, num_clusters=whole(), **OPTIONS)
     sources = sources if graphs is not None else check_matrices(sources, aligned=1)
-    if form not in ("pairwise", "centroid"):
-        raise ValueError(f"form is {form!r}: choose 'pairwise' or 'centroid'.")
-    if not (np.isfinite(agreement) and agreement >= 0):
-        raise ValueError(f"agreement is {agreement}: it must be finite and 0 or more.")
-    num_clusters = whole_number(num_clusters, "num_clusters")
-    if not len(sources if graphs is None else graphs):
-        raise ValueError("no views: pass at least one source or graph.")
-    if graphs is None:
+    one_of(form, "form", ("pairwise", "centroid"))
+    if graphs is not None:
+        graphs = check_matrices(several(graphs, "graphs", "affinities"), "graphs")
+    else:
         graphs = [gaussian_graph(source, neighbours) for source in sources]
     for v, graph in enumerate(graphs):
         if graph.shape[0] != graph.shape[1] or abs(graph - graph.T).max() > 1e-6 * abs(graph).max():

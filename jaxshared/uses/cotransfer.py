@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from jaxshared.arguments import checked, whole
+from jaxshared.arguments import between, checked, maybe, named, whole
 from jaxshared.base import Model, Result
+from jaxshared.checks import several
 from jaxshared.data.graph import neighbour_graph
 from jaxshared.data.names import Aligned, oriented
 from jaxshared.data.order import matched
@@ -71,7 +72,9 @@ def cotransfer(
     >>> [labels.shape for labels in found.labels], bool(found.labels[0][0] == found.labels[1][0])
     ([(6,), (4,)], True)
     """
-    checked(locals(), num_clusters=whole())
+    named_strengths = maybe(named(dict, "a dictionary with smoothness or sparsity"))
+    width_of = maybe(between(0, open_below=True))
+    checked(locals(), num_clusters=whole(), second=named_strengths, width=width_of)
     model_of(model)
     # js.clustering offers this function, so its own part is only looked up now.
     from jaxshared.uses.clustering import cluster_coefs
@@ -136,7 +139,7 @@ def _graph(source, kernel, neighbours, width):
 
 def _check_kernels(kernels, count):
     kernels = (None,) * count if kernels is None else kernels
-    kernels = (kernels,) if isinstance(kernels, str) else tuple(kernels)
+    kernels = [kernels] if isinstance(kernels, str) else several(kernels, "kernels", "kernels")
     if len(kernels) != count:
         raise ValueError(f"{len(kernels)} kernels for {count} sources: give one or None for each.")
     return kernels

@@ -28,7 +28,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy  # its parts are loaded when they are used
 
-from jaxshared.arguments import checked, maybe, whole
+from jaxshared.arguments import between, checked, maybe, whole
 from jaxshared.checks import whole_number
 from jaxshared.data.sources import host
 from jaxshared.data.structure import check_matrices
@@ -89,11 +89,9 @@ def lssmtc(
     >>> [len(set(labels[:4].tolist())) for labels in found.labels]
     [1, 1]
     """
-    checked(locals(), rank=maybe(whole()), num_clusters=whole())
+    checked(locals(), rank=maybe(whole()), num_clusters=whole(), tol=between(0))
     sources = check_matrices(sources, aligned=0)
     whole_number(num_clusters, "num_clusters", 1, min(np.shape(x)[1] for x in sources))
-    if not 0 <= mixing <= 1:
-        raise ValueError(f"mixing is {mixing}: it must lie in [0, 1].")
     sources = [_as_matrix(source) for source in sources]
     rank = num_clusters if rank is None else rank
     random = np.random.default_rng(seed_of(key))

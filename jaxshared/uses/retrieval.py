@@ -23,8 +23,9 @@ import scipy  # its parts are loaded when they are used
 
 from jaxshared import metrics
 from jaxshared.arguments import checked, named, numbers, text
+from jaxshared.arrays import factor
 from jaxshared.base import Model
-from jaxshared.checks import factor, place, whole_number
+from jaxshared.checks import place, whole_number
 from jaxshared.checks import share as share_of
 from jaxshared.data.sources import host
 from jaxshared.data.structure import check_matrix
@@ -334,6 +335,7 @@ def evaluate(
     ranking = numbers(ranking, "ranking", ndim=2)
     relevant = metrics.zeros_and_ones(relevant, "relevant")
     if excluded is not None:
+        excluded = metrics.zeros_and_ones(excluded, "excluded")
         behind = metrics.ranked_relevance(ranking, excluded)
         order = np.argsort(behind, axis=1, kind="stable")
         ranking = np.take_along_axis(ranking, order, axis=1)

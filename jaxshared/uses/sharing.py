@@ -22,15 +22,16 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxshared.arguments import checked, each, numbers, whole
+from jaxshared.arrays import factor
 from jaxshared.base import Model, Params, Result, Status
 from jaxshared.checkpoint import beside
-from jaxshared.checks import factor, several, whole_number
+from jaxshared.checks import several, whole_number
 from jaxshared.data.names import oriented
 from jaxshared.data.products import squared_norm, transposed_product
 from jaxshared.data.sources import as_sources, checked_sources
 from jaxshared.data.weighted import Weighted
 from jaxshared.fit import fit
-from jaxshared.given import factors_of
+from jaxshared.given import factors_of, of_fit_sizes
 from jaxshared.lanes import restart_keys
 from jaxshared.models.shared import SharedNMF
 from jaxshared.typing import Array, ArrayLike, Path, Sources
@@ -171,6 +172,7 @@ def evidence(model: Model, result: Any, sources: Sources, *, rows: str = "featur
         )
     params = model.normalise(params)
     sources = as_sources(sources, num_sources=model.num_sources, rows=rows)
+    of_fit_sizes(model, params, sources)
     check_unweighted(sources, "js.sharing.evidence")
     used = use(model, params)
     members = tuple(s for s, rank in model.sharing for _ in range(rank))

@@ -71,7 +71,8 @@ def held_out_speckles(
     sources = as_sources(sources, aligned=model.aligned, num_sources=model.num_sources, rows=rows)
     sources = tuple(_weighted(x, f"sources[{i}]") for i, x in enumerate(sources))
     losses = _losses(model, options)
-    judge = as_loss(score or (model.loss if len(losses) == 1 else "squared"))
+    judge = (model.loss if len(losses) == 1 else "squared") if score is None else score
+    judge = as_loss(judge, "score")
     random = np.random.default_rng(seed_of(key))
     settings, scores = [], []
     for fold in range(folds):

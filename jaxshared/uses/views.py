@@ -16,8 +16,9 @@ import numpy as np
 import scipy  # its parts are loaded when they are used
 
 from jaxshared.arguments import among, checked, maybe, named, numbers, whole
+from jaxshared.arrays import factor
 from jaxshared.base import Result
-from jaxshared.checks import factor, short, whole_number
+from jaxshared.checks import hyper_of, one_of, short, whole_number
 from jaxshared.data.names import Aligned, oriented
 from jaxshared.data.sources import checked_sources, host
 from jaxshared.data.structure import check_matrix
@@ -92,8 +93,7 @@ def label_views(
         way=among(*WAYS),
         gauge=among(*GAUGES),
     )
-    if way not in WAYS:
-        raise ValueError(f"way is {way!r}: choose 'kmeans' or 'argmax'.")
+    one_of(way, "way", WAYS)
     coef = common_coef(params, gauge)
     rank = coef.shape[1]
     num_clusters = rank if num_clusters is None else num_clusters
@@ -172,8 +172,9 @@ def learn_agreement(
     checked(locals())
     named(MultiNMF, "one, for example js.MultiNMF(4)")(model, "model")
     rounds = whole_number(rounds, "rounds")
-    given = dict(hyper or {})
     sources, names = checked_sources(oriented(sources, rows), aligned="samples")
+    given = hyper_of(hyper, model.hyper(sources)._fields) or {}
+    given = dict(given) if isinstance(given, dict) else given._asdict()
     first = model.hyper(sources, **given)
     # Defaults level weights and agreement together: an agreement of its own must not undo the weights.
     given["weights"] = first.weights
@@ -234,8 +235,7 @@ def common_coef(params: AnyParams, gauge: str = "norms") -> np.ndarray:
             f"the factors hold {len(params.coefs)} coefs and no consensus: pass those of MultiNMF, "
             f"ColNMF, ConcatNMF, RGHCTC or of NMF of one view."
         )
-    if gauge not in GAUGES:
-        raise ValueError(f"gauge is {gauge!r}: choose 'sums' or 'norms'.")
+    one_of(gauge, "gauge", GAUGES)
     coef = np.asarray(params.coefs[0], np.float64)
     bases = [np.asarray(basis, np.float64) for basis in params.bases]
     over = lambda part, whole: part / (whole if whole > 0 else 1.0)

@@ -116,7 +116,7 @@ def test_weights_of_ones_own_become_a_graph():
     [
         (lambda: graphs.neighbour_graph(points(), 30), "from 1 to 29"),
         (lambda: graphs.neighbour_graph(points(), 0), "from 1 to 29"),
-        (lambda: graphs.neighbour_graph(points(), 3, "linear"), "heat, cosine, binary"),
+        (lambda: graphs.neighbour_graph(points(), 3, "linear"), "'heat', 'cosine' or 'binary'"),
         (lambda: graphs.neighbour_graph(points(), 3, "cosine", width=1.0), "heat kernel's"),
         (lambda: graphs.as_graph(np.ones((2, 3))), "joins samples with samples"),
         (lambda: graphs.as_graph(np.array([[0.0, 1.0], [0.0, 0.0]])), "not symmetric"),
