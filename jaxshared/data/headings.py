@@ -28,6 +28,9 @@ INDEX_WORDS = re.compile(
 GROUPED = r"\d{1,3}([.,_'\u2019 \u00a0\u202f]\d{3})+"
 FOR_PEOPLE = rf"(?=.*\d)[+-]?[$€£¥]? ?({GROUPED}|\d*)([.,]\d+)? ?[%$€£¥]?|[+-]?0x[0-9a-f]+"
 
+# Of a name such as 007, or of the fraction behind a comma that was taken for a separator: 1,05.
+LEADING = re.compile(r"0\d+")
+
 THOUSAND = re.compile(r"[1-9]\d{0,2}\.\d{3}")
 
 # So many whole numbers that only grow are more likely names than data.
@@ -86,6 +89,7 @@ def head_of(pandas, rows, mark, header=None, index=None) -> Head:
     text = _is_text(pandas, cells, mark, header, index)
     if short and (not text[0].any() or first[0].startswith("#") or _has_corner(first, text)):
         raise _unequal(first, used)
+    _check_zeros(cells[1:, 1:])  # numbers, whatever the answers are
     if header is None:
         header = short or _is_header(first, cells, text)
     if header is not None and index is None:
@@ -98,9 +102,20 @@ def head_of(pandas, rows, mark, header=None, index=None) -> Head:
                 f"its first {line} ({shown}, ...) may be names or numbers: say --{name} yes or "
                 f"--{name} no (in Python {name}=True or False)"
             )
-    _tell_of_thousands(cells[int(header) :, int(index) :], mark)
+    body = cells[int(header) :, int(index) :]
+    _check_zeros(body)
+    _tell_of_thousands(body, mark)
     names = first if short else first[int(bool(index)) :]
     return Head(names if header else None, bool(index), used, width)
+
+
+def _check_zeros(body):
+    found = next((cell for cell in body.ravel() if cell and LEADING.fullmatch(cell)), None)
+    if found is not None:
+        raise ValueError(
+            f"it has {found!r} among numbers: names stand in the first column, and commas cannot both "
+            f"separate columns and begin fractions (save it with semicolons, or with decimal points)"
+        )
 
 
 def _tell_of_thousands(body, mark):
@@ -149,8 +164,10 @@ def _is_text(pandas, cells, mark, header, index):
     plain = flat.fillna("0").astype(str).str.lower()
     pointed = plain if mark == "," else plain.str.replace(",", ".", regex=False)
     number = pandas.to_numeric(pointed, errors="coerce").notna() | plain.isin(("true", "false"))
+    padded = plain.str.fullmatch(LEADING)
+    number &= ~padded
     text = (flat.notna() & ~number & (plain != "nan")).to_numpy().reshape(cells.shape)
-    odd = text & plain.str.fullmatch(FOR_PEOPLE).to_numpy().reshape(cells.shape)
+    odd = (plain.str.fullmatch(FOR_PEOPLE) & ~padded).to_numpy().reshape(cells.shape) & text
     begin, left = int(bool(header)), int(bool(index))
     found = cells[begin:, left:][odd[begin:, left:]]
     if found.size:
@@ -208,16 +225,57 @@ def _is_index(first, cells, text, header, short):
 
 def _are_names(line, body):
     """Whether numbers along the first row or column are names; None where it cannot be told."""
-    if not body.size or not _grows(line):
+    if not body.size:
         return False
+    fractions = _all_fractions(body)
+    if not _grows(line):
+        return None if _stand_out(line, body, fractions) else False
     first = int(line[0])
-    fractions = all(set(cell) & set(".,eE") for cell in body.ravel() if cell is not None)
     if len(line) < 3:  # too few to tell by, where the others are whole numbers too
         sure = len(line) == 2 and _counts(line) and fractions
         return None if len(line) == 1 and first == 0 and fractions else sure
     if _counts(line) and fractions:
         return True
     return None if len(line) >= GROWING or fractions or (_counts(line) and first == 0) else False
+
+
+def _all_fractions(cells):
+    return all(set(cell) & set(".,eE") for cell in cells.ravel() if cell is not None)
+
+
+def _stand_out(line, body, fractions):
+    """Whether numbers that do not count up may be names: of another kind, order or size than all others."""
+    if len(line) < 2 or any(cell is None for cell in line) or len(set(line)) < len(line):
+        return False
+    whole = _whole(line)
+    if whole and fractions:  # ids above or beside measurements
+        return len(line) >= 3
+    if not whole and _all_fractions(line) and _whole(body.ravel()):  # wavelengths above counts
+        return True
+    if len(line) < GROWING:
+        return False
+    axis = 0 if body.shape[0] == len(line) else 1
+    along = body.T if axis == 0 else body
+    numbers = _values(line)
+    if numbers is None:
+        return False
+    steps = np.diff(numbers)
+    if (steps > 0).all() or (steps < 0).all():  # unless the others go the same way
+        return not all(_same_way(_values(other), steps[0]) for other in along[:GROWING])
+    others = _values([cell for cell in body.ravel() if cell is not None])
+    return bool(whole and others is not None and min(numbers) > 2 * max(others))
+
+
+def _values(cells):
+    """Cells as numbers; None where one is none."""
+    try:
+        return np.array([float(str(cell).replace(",", ".")) for cell in cells])
+    except ValueError:
+        return None
+
+
+def _same_way(numbers, step):
+    return numbers is not None and bool((np.diff(numbers) * step >= 0).all())
 
 
 def _counts(line):

@@ -44,9 +44,11 @@ def read_table(path, *, tabs=False, header=None, index=None) -> Table:
     numbers that all have a decimal point; or above an index if it begins with an empty cell. A first
     column is an index if all cells of it are text, if its heading is empty or a word like these, or
     if it counts in the same way. What may be either is refused: a text among numbers, and rows and
-    columns of numbers that may be names; two growing whole numbers above or beside whole numbers are
-    taken for numbers. Names that only count from 0 are not kept. Columns and rows at the end that have
-    neither entries nor names are left out, as spreadsheets write them.
+    columns of numbers that may be names, because they grow or fall, or are of another kind or size than
+    all others; two growing whole numbers above or beside whole numbers are taken for numbers. Numbers that
+    begin with a zero, as 007, are names, and refused among numbers. Names that only count from 0 are not
+    kept. Columns and rows at the end that have neither entries nor names are left out, as spreadsheets
+    write them.
 
     >>> import tempfile, pathlib
     >>> path = pathlib.Path(tempfile.mkdtemp(), "x.csv")
