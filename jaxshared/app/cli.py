@@ -329,7 +329,10 @@ def _asked(arguments):
     given = vars(parser().parse_args(arguments))
     cls = COMMANDS[given["command"]][0]
     given["again"] = tuple(arguments)
-    given["strengths"] = dict(given.get("strengths", ()))
+    pairs = given.get("strengths", ())
+    given["strengths"] = dict(pairs)
+    if len(given["strengths"]) < len(pairs):
+        raise ValueError("--set says the same name twice: say it once.")
     fields = {field.name for field in dataclasses.fields(cls)}
     chosen = {name: settings.frozen(v) for name, v in given.items() if name in fields}
     return (

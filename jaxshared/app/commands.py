@@ -42,6 +42,7 @@ from jaxshared.app.runs import (
 )
 from jaxshared.app.settings import Demo, Fit, Report, Retrieve, Sweep, Verify, frozen
 from jaxshared.app.spread import fit_spread
+from jaxshared.app.unused import check_used
 from jaxshared.base import Status
 from jaxshared.data.files import read_lines, read_stop_words
 from jaxshared.fit import fit
@@ -72,6 +73,7 @@ def fit_files(task: Fit) -> int:
     """``jaxshared fit``: factors, table, report and settings in one folder."""
     if task.distributed:
         return fit_spread(task, lambda model: _options(task, model))
+    check_used(task)
     record, model = run_record(task), build_model(task)
     if _is_done(task, record):
         return 0
@@ -129,6 +131,7 @@ def _check_clusters(inputs, task):
 
 def sweep_files(task: Sweep) -> int:
     """``jaxshared sweep``: all settings and restarts, as one sweep that can be stopped."""
+    check_used(task)
     record = run_record(task)
     model, points = sweep_points(task)
     if _is_done(task, record):
@@ -167,6 +170,7 @@ def verify_files(task: Verify) -> int:
     """``jaxshared verify``: on the given files (a corner of them), or on random numbers."""
     from jaxshared.verify import verify
 
+    check_used(task)
     key, wrong = jax.random.key(task.seed), 0
     if task.sources:
         # an identity of formulas holds on a corner of the data or not at all

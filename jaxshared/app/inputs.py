@@ -34,6 +34,8 @@ __all__ = [
     "Inputs",
     "build_model",
     "is_text",
+    "model_name",
+    "ranks_asked",
     "read_inputs",
     "set_apart",
     "small_models",
@@ -86,7 +88,7 @@ def _describe(x):
 
 def build_model(task: Task):
     """The model that the settings describe."""
-    name = _model_name(task)
+    name = model_name(task)
     cls = MODELS[name]
     kind, fields = ranks_asked(cls), set_apart(cls, task.strengths)[0]
     if kind == "rank":
@@ -122,7 +124,8 @@ def _refuse_words(cls, option, given):
         raise ValueError(f"{option} {words[0]} is not NAME=NUMBER.")
 
 
-def _model_name(task):
+def model_name(task: Task) -> str:
+    """As asked, or by the number of sources."""
     if task.model != "auto":
         return task.model
     if _num_sources(task) > 1:
@@ -175,7 +178,7 @@ def _sharing(text):
 
 def sweep_points(task: Sweep):
     """The model and the settings of a sweep: the product of all axes, or K at a fixed total."""
-    name = _model_name(task)
+    name = model_name(task)
     _refuse_words(MODELS[name], "--vary", dict(task.vary))
     axes: dict[str, Any] = {
         axis: [None if v == "None" else v for v in values] for axis, values in task.vary
@@ -221,6 +224,8 @@ def read_inputs(task: Task) -> Inputs:
     matrices, known = named_sources(
         dict(zip(names, tables)), _aligned(task), task.align, called=task.sources
     )
+    if task.align and all(getattr(table, _aligned(task)) is None for table in tables):
+        raise ValueError(f"--align has no use here: the files have no names of {_aligned(task)}.")
     views = None if _aligned(task) == "features" else known.features
     terms = None if views else known.features[0]
     if task.vocabulary:
@@ -264,7 +269,7 @@ def _read_texts(task):
 
 
 def _aligned(task):
-    return MODELS[_model_name(task)].aligned
+    return MODELS[model_name(task)].aligned
 
 
 def _check(matrices, task):

@@ -261,7 +261,7 @@ def cluster_section(truths: Sequence[Any], labels: Any, *, names: Sequence[str] 
     truths = several(truths, "truths", "labels, one entry per source")
     maybe(words)(names, "names")
     for name, each in labels.items():
-        if len(each) != len(truths) or len(names or truths) != len(truths):
+        if min(len(each), len(names or truths)) < len(truths):  # views have one truth for all
             raise ValueError(
                 f"truths has {len(truths)} entries, labels[{name!r}] {len(each)} and names "
                 f"{len(names or truths)}: pass one for each source."

@@ -19,6 +19,7 @@ import scipy  # its parts are loaded when they are used
 from jaxshared.app.inputs import build_model, is_text
 from jaxshared.app.runs import CHECKPOINT, begin_run, is_finished, locked, run_record, seal
 from jaxshared.app.settings import Fit
+from jaxshared.app.unused import check_used
 from jaxshared.data.files import Table, read_source
 from jaxshared.data.names import Names
 from jaxshared.data.order import counted, matched
@@ -111,6 +112,8 @@ def _check(task):
             f"{what} cannot be used with --distributed: each process sees its own files only. Weigh and "
             f"count before, or fit in one process."
         )
+    first = tuple(names[0] for names in shares(task.sources))
+    check_used(dataclasses.replace(task, sources=first))
 
 
 def shares(sources: tuple[str, ...]) -> list[list[str]]:
