@@ -18,7 +18,7 @@ from jaxshared.base import Constraint, Model, Result, references
 from jaxshared.checks import instance_of, short
 from jaxshared.typing import AnyParams
 
-__all__ = ["factors_of", "model_of", "of_fit_sizes"]
+__all__ = ["factors_of", "model_of", "of_fit_sizes", "sizes_of"]
 
 
 def model_of(model: Any) -> Model:
@@ -78,7 +78,7 @@ def of_fit_sizes(model, params, sources):
     ...
     ValueError: sources[0] is (3, 5), and the fit had (3, 4) there: pass the sources of the fit, in its order.
     """
-    for i, size in enumerate(_sizes(model, params, len(sources)) or ()):
+    for i, size in enumerate(sizes_of(model, params, len(sources)) or ()):
         if tuple(sources[i].shape) != size:
             raise ValueError(
                 f"sources[{i}] is {tuple(sources[i].shape)}, and the fit had {size} there: pass the sources "
@@ -100,7 +100,7 @@ def _compare(model, params, count):
     """Every block beside the one that the model would make for sources of these sizes."""
     if isinstance(params.coefs, tuple) and any(coef is None for coef in params.coefs):
         return  # bases alone, which a projection can do with
-    sizes = _sizes(model, params, count)
+    sizes = sizes_of(model, params, count)
     wanted = _wanted(model, sizes) if sizes is not None else None
     if wanted is None:
         return
@@ -128,8 +128,10 @@ def _compare(model, params, count):
             )
 
 
-def _sizes(model, params, count):
+def sizes_of(model, params, count):
     """(features, samples) of each source as the factors have them; None where nothing tells them."""
+    if model.searches:
+        return tuple((len(params.bases[0]), len(coef)) for coef in params.coefs)
     try:
         terms = model.terms(count)
     except (AttributeError, NotImplementedError):

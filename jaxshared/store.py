@@ -19,7 +19,7 @@ from jaxshared.base import Model, Result, Status
 from jaxshared.checks import short
 from jaxshared.data.names import Names
 from jaxshared.data.structure import check_archive
-from jaxshared.given import factors_of
+from jaxshared.given import factors_of, sizes_of
 from jaxshared.losses import Loss
 from jaxshared.parts import read_parts, write_parts
 from jaxshared.penalties import Penalty
@@ -89,7 +89,10 @@ def load(path: Path) -> tuple[Result, Any]:
         result = _decode(header["result"], arrays)
         if not isinstance(result, tuple):
             raise ValueError("it holds no result")
-        factors_of(model, result)
+        params = factors_of(model, result)
+        if isinstance(result, Result):
+            _check_told(result)
+            _check_names(result.names, sizes_of(model, params, model.count_sources(params)))
         found: Any = result
     except _Unknown as error:
         raise ValueError(f"{path} needs {error}: import its module before loading.") from None
@@ -108,6 +111,52 @@ def load(path: Path) -> tuple[Result, Any]:
             stacklevel=2,
         )
     return found, model
+
+
+def _check_told(result):
+    """What a result tells beside its factors: one number each, or one for each check or restart."""
+    real = {
+        "objective": (0, "f"),
+        "history": (1, "f"),
+        "violation": (0, "f"),
+        "num_steps": (0, "iu"),
+    }
+    real |= {"status": (0, "iu"), "steps": (1, "iu"), "objectives": (1, "f"), "likeness": (1, "f")}
+    sizes = {}
+    for name, (ndim, kinds) in real.items():
+        value = getattr(result, name)
+        if value is None and name in ("steps", "objectives", "likeness"):
+            continue
+        array = np.asarray(value)
+        if array.ndim != ndim or array.dtype.kind not in kinds + ("iu" if kinds == "f" else ""):
+            raise ValueError(f"its {name} is of shape {array.shape} and type {array.dtype}")
+        if kinds == "iu" and (array < 0).any():
+            raise ValueError(f"its {name} is below zero")
+        sizes[name] = array.shape
+    Status(int(result.status))
+    if float(result.violation) < 0:
+        raise ValueError("its violation is below zero")
+    for one, other in (("history", "steps"), ("objectives", "likeness")):
+        if sizes.get(one, ()) != sizes.get(other, sizes.get(one, ())):
+            raise ValueError(f"its {one} and its {other} have different lengths")
+
+
+def _check_names(names, sizes):
+    """As many names as the factors have sources, features and samples, all of them text."""
+    if names is None or sizes is None:
+        return
+    if not isinstance(names, Names) or not len(names.features) == len(names.samples) == len(sizes):
+        raise ValueError(f"its names are not those of {len(sizes)} sources")
+    known = [(names.sources, len(sizes))]
+    for i, (features, samples) in enumerate(sizes):
+        known += [(names.features[i], features), (names.samples[i], samples)]
+    for called, size in known:
+        if called is None:
+            continue
+        if len(called) != size or not all(isinstance(each, str) for each in called):
+            raise ValueError(
+                f"it has {len(called)} names, not all of them text, where {size} are needed"
+            )
 
 
 def _name(cls):
@@ -191,6 +240,8 @@ def _decode(value, arrays):
         return Names(sources and tuple(sources), *each)
     if "array" in value:
         array = arrays[value["array"]]
+        if array.dtype.kind not in "biuf":
+            raise ValueError(f"{value['array']} is of type {array.dtype}")
         double = array.dtype == np.float64 and not jax.config.jax_enable_x64
         return jnp.asarray(array.astype(np.float32) if double else array)
     items = [_decode(item, arrays) for item in value["items"]]

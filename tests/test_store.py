@@ -101,6 +101,9 @@ EDITS = {
     "items that are a number": {"result": {"tuple": None, "items": 4}},
     "a tuple of the wrong size": {"result": {"tuple": "jaxshared.base:Result", "items": []}},
     "a nest": {"result": nested(5000)},
+    "columns to hold that are a number": {
+        "model": {"class": "jaxshared.models.nmf:NMF", "fields": {"rank": 1, "frozen": 3}}
+    },
 }
 
 
@@ -122,6 +125,36 @@ def test_an_edited_header_is_one_clear_error(fitted, tmp_path, edit):
     with pytest.raises(ValueError, match=r"fit\.npz cannot be read: .* \(.+\)") as caught:
         js.load(path)
     assert "\n" not in str(caught.value)
+
+
+# Field by field, what a hand may do to the rest of a result; each of them is refused.
+TOLD = {
+    "objective": np.ones(3, np.float32),
+    "history": np.array(["a", "b"]),
+    "num_steps": np.int32(-4),
+    "status": np.int32(77),
+    "violation": np.float32(-1),
+    "steps": np.arange(3),
+    "objectives": np.ones((2, 2), np.float32),
+    "likeness": np.ones(9, np.float32),
+    "names": js.Names(("a", "b"), (None, ("t1",)), (None, None)),
+}
+
+
+@pytest.mark.parametrize("name", TOLD)
+def test_an_edited_field_of_a_result_is_one_clear_error(fitted, tmp_path, name):
+    result, model = fitted
+    js.save(tmp_path / "fit.npz", result._replace(**{name: TOLD[name]}), model)
+    with pytest.raises(ValueError, match=r"fit\.npz cannot be read: .* \(.+\)"):
+        js.load(tmp_path / "fit.npz")
+
+
+def test_names_that_fit_the_factors_come_back(fitted, tmp_path):
+    result, model = fitted
+    terms, people = tuple("abcde"), tuple("uvwxyz")
+    named = js.Names(("a", "b"), (terms, terms), (people, None))
+    js.save(tmp_path / "fit.npz", result._replace(names=named), model)
+    assert js.load(tmp_path / "fit.npz")[0].names == named
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", "3", deep(100_000)], ids=lambda text: text[:30])
