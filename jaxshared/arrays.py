@@ -82,8 +82,6 @@ def factor(value, name):
         raise ValueError(
             f"{name} is {short(value)}: a factor is a matrix of real numbers, (rows, rank)."
         )
-    if getattr(value, "dtype", None) == np.longdouble:
-        raise TypeError(f"{name} is of type {value.dtype}: pass float64.")
     bad = ~np.isfinite(array)
     if bad.any():
         first = np.argwhere(bad)[0]
@@ -92,7 +90,8 @@ def factor(value, name):
             f"{name} has {bad.sum()} {entries} not finite (first at [{first[0]}, {first[1]}]: "
             f"{array[tuple(first)]}): pass finite factors."
         )
-    return value
+    odd = isinstance(value, np.ma.MaskedArray) or getattr(value, "dtype", None) == np.longdouble
+    return array if odd else value  # JAX knows neither
 
 
 def real_factors(params):

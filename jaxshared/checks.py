@@ -38,6 +38,8 @@ MOST = {
     "max_sweeps": 10**8,
     "folds": 1_000,
     "draws": 100_000,
+    "inner": 10**6,
+    "sweeps": 10**6,
     "check_every": 10**8,
 }
 
@@ -91,7 +93,7 @@ def tolerance(value, name="tol"):
     """
     if value is None or isinstance(value, jax.core.Tracer):
         return value
-    number = _number(value)
+    number = None if isinstance(value, bool) else _number(value)
     if number is None or not number >= 0:
         raise ValueError(f"{name} is {short(value)}: it must be None, or a number from 0 up.")
     return value

@@ -52,8 +52,13 @@ def factors_of(model: Any, params: Any, name: str = "params", *, values: bool = 
             f"{name} is {short(params)}: pass a Result, or its params, with bases and coefs."
         )
     for path, leaf in jax.tree.leaves_with_path(params):
-        if values or np.ndim(leaf) != 2 or not hasattr(leaf, "dtype"):
-            factor(leaf, jax.tree_util.keystr(path).lstrip("."))
+        plain = isinstance(leaf, jax.Array) or type(leaf) is np.ndarray
+        if values or np.ndim(leaf) != 2 or not plain or leaf.dtype == np.longdouble:
+            called = jax.tree_util.keystr(path).lstrip(".")
+            if factor(leaf, called) is not leaf:
+                raise TypeError(
+                    f"{called} is {short(leaf)}: pass a plain array of float32 or float64."
+                )
     count = model.count_sources(params)
     if model.num_sources not in (None, count):
         raise ValueError(

@@ -107,7 +107,8 @@ def apart(model, settings):
 
 def same(one, other):
     """Whether two values are equal, arrays or not."""
-    return np.shape(one) == np.shape(other) and bool(np.all(np.asarray(one == other)))
+    one, other = (each.tolist() if hasattr(each, "tolist") else each for each in (one, other))
+    return one == other
 
 
 def _plain(value):

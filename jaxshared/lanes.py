@@ -11,6 +11,7 @@ import numpy as np
 from jaxshared.alike import likeness
 from jaxshared.arrays import starting_factor
 from jaxshared.base import Constraint, Result, Status, block_of, references
+from jaxshared.checks import short
 from jaxshared.data.sparse import Sparse
 from jaxshared.data.split import Placed
 from jaxshared.data.weighted import Weighted
@@ -103,6 +104,10 @@ def chosen_init(model, sources, init):
 
     Sources that are split over devices, or do not stay in memory, begin at random.
     """
+    if init is not None and not isinstance(init, str | tuple):
+        raise TypeError(
+            f"init is {short(init)}: use one of {', '.join(model.inits)}, or given factors."
+        )
     if init is not None:
         return init.params if isinstance(init, Result) else init
     here = all(isinstance(x, (jax.Array, Sparse, Weighted)) for x in sources)

@@ -18,8 +18,9 @@ import scipy  # its parts are loaded when they are used
 
 from jaxshared.arguments import among, between, checked, each, numbers, whole
 from jaxshared.arguments import labels as labels_of
+from jaxshared.checks import several
 from jaxshared.data.sources import host
-from jaxshared.data.structure import check_matrices, check_matrix
+from jaxshared.data.structure import check_matrix
 from jaxshared.typing import ArrayLike, Source, Sources
 
 __all__ = [
@@ -395,6 +396,6 @@ def divergences(sources: Sources, *, base: int = 2) -> np.ndarray:
     [[0.0, 0.0, 1.0], [0.0, 0.0, 1.0], [1.0, 1.0, 0.0]]
     """
     checked(locals(), base=BASE)
-    sources = sources if isinstance(sources, tuple | list) else check_matrices(sources)
+    sources = several(sources, "sources", "sources")
     weights = [_distribution(source, f"sources[{i}]") for i, source in enumerate(sources)]
     return np.array([[jensen_shannon(p, q, base=base) for q in weights] for p in weights])

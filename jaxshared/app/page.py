@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxshared.app.plot_style import to_svg
-from jaxshared.arguments import checked
+from jaxshared.arguments import checked, text
 from jaxshared.atomic import write_text
 from jaxshared.checks import short
 from jaxshared.typing import Path
@@ -94,7 +94,7 @@ def render(
     >>> "<h1>Empty</h1>" in page, "http" in page
     (True, False)
     """
-    checked(locals())
+    checked(locals(), title=text)
     if not isinstance(sections, tuple | list) or not all(isinstance(s, Section) for s in sections):
         raise TypeError(f"sections is {short(sections)}: pass a list of js.report.Section.")
     try:

@@ -31,7 +31,7 @@ import jax.numpy as jnp
 import numpy as np
 import scipy  # its parts are loaded when they are used
 
-from jaxshared.arguments import checked, whole
+from jaxshared.arguments import checked, numbers, whole
 from jaxshared.boolean.pattern import Factors
 from jaxshared.boolean.product import as_boolean
 from jaxshared.checks import whole_number
@@ -97,7 +97,7 @@ def _element_weights(weights, shape):
     """``weights`` as float64, broadcastable to ``shape``: (1 or features, 1 or samples)."""
     if weights is None:
         return np.ones((1, 1))
-    values = np.atleast_2d(np.asarray(weights, float))
+    values = np.atleast_2d(numbers(weights, "weights", least=0)).astype(float)
     try:
         np.broadcast_to(values, shape)
     except ValueError:

@@ -19,7 +19,7 @@ import numpy as np
 from jaxshared.arguments import checked, numbers
 from jaxshared.arguments import labels as labels_of
 from jaxshared.boolean.product import as_boolean
-from jaxshared.checks import number, one_of, several
+from jaxshared.checks import number, one_of, several, short
 from jaxshared.typing import Source
 
 __all__ = ["Tiles", "TooManySets", "closed_itemsets"]
@@ -45,8 +45,10 @@ class Tiles(NamedTuple):
     def unpack(self, rows: Any = slice(None)) -> tuple[np.ndarray, ...]:
         """``(features, samples)`` of the chosen rows as arrays of bool."""
         if not isinstance(rows, slice):
+            rows = np.atleast_1d(rows)
             rows = numbers(rows, "rows", least=-len(self.features), most=len(self.features) - 1)
-            rows = rows if rows.dtype == bool else np.atleast_1d(rows).astype(int)
+            if rows.dtype.kind not in "biu" or rows.ndim > 1:
+                raise TypeError(f"rows is {short(rows)}: pass numbers of rows, a mask, or a slice.")
         return tuple(
             np.unpackbits(bits[rows], axis=1, count=width).astype(bool)
             for bits, width in zip((self.features, self.samples), self.shape)

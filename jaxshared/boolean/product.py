@@ -136,7 +136,8 @@ def boolean_matrix(value, name):
     """
     if isinstance(value, jax.core.Tracer):
         return value
-    array = np.asarray(factor(value, name))
+    value = factor(value, name)
+    array = np.asarray(value)
     odd = np.argwhere((array != 0) & (array != 1))
     if len(odd):
         row, column = odd[0].tolist()

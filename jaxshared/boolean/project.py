@@ -71,9 +71,13 @@ def cover_samples(basis: Array, source: Source) -> Array:
     >>> cover_samples(np.eye(3, 2) > 0, np.array([[1, 0], [1, 0], [0, 1]]) > 0).astype(int).tolist()
     [[1, 1], [0, 0]]
     """
-    boolean_matrix(basis, "basis")
+    basis = boolean_matrix(basis, "basis")
     if not isinstance(source, jax.core.Tracer):
         (source,) = as_boolean(source)
+    if len(basis) != len(source):
+        raise ValueError(
+            f"basis has {len(basis)} features and source {len(source)}: pass the same."
+        )
     basis, sign = jnp.asarray(basis), jnp.where(source, 1, -1).astype(jnp.int8)
     rank, samples = basis.shape[1], source.shape[1]
     bits = basis.astype(jnp.float32)

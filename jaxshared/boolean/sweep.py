@@ -95,6 +95,10 @@ def sweep(
     if not model_of(model).searches:
         raise TypeError(f"model is {model}: pass a Boolean one, for example js.JSBMF(2, (1, 1)).")
     sources = as_boolean(sources)
+    if len(sources) != model.num_sources:
+        raise ValueError(
+            f"{len(sources)} sources came but the model describes {model.num_sources}."
+        )
     restarts = whole_number(restarts, "restarts")
     max_steps = whole_number(max_steps, "max_steps", 0)
     key = jax.random.key(0) if key is None else key

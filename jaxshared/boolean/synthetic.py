@@ -55,6 +55,7 @@ def planted(
         shared=whole(0),
         specific=each(whole(0), "whole numbers"),
     )
+    samples = [int(size) for size in samples]
     pattern = joint_pattern(shared, specific) if sharing is None else as_pattern(sharing)
     sets = tuple(members for members, _ in pattern)
     num_sources = 1 + max(i for members in sets for i in members)

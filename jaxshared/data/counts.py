@@ -30,7 +30,7 @@ def _itself(document):
 
 def check_texts(texts, name):
     """Strings, or sequences of terms, as a list; None and NaN among them are named by their place."""
-    if isinstance(texts, str) or not isinstance(texts, Iterable):
+    if isinstance(texts, str) or not isinstance(texts, Iterable) or getattr(texts, "ndim", 1) == 0:
         raise TypeError(f"{name} is {texts!r}: pass a list of strings, or of sequences of terms.")
     texts = list(texts)
     if not texts:

@@ -47,6 +47,8 @@ def align(
     """
     one_of(how, "how", ("common", "union"))
     one_of(aligned, "aligned", ROWS)
+    if isinstance(sources, tuple | list | dict) and not sources:
+        raise ValueError("no sources: pass at least one.")
     found = Aligned(*named_sources(oriented(sources, rows), aligned, how))
     for i, source in enumerate(found.sources):
         if len(getattr(source, "shape", ())) != 2:

@@ -17,7 +17,7 @@ import scipy  # its parts are loaded when they are used
 from jax.sharding import NamedSharding, PartitionSpec
 
 from jaxshared.arguments import maybe, named, text
-from jaxshared.arrays import unmasked
+from jaxshared.arrays import as_array, unmasked
 from jaxshared.data.names import Aligned, Table, as_table, listed
 from jaxshared.data.sources import as_source, host
 from jaxshared.data.sparse import Compressed, Sparse, jax_sparse_kind
@@ -118,7 +118,7 @@ def _on_host(source, name):
         check_structure(source, name)  # before compiled code takes it apart
     if isinstance(source, Weighted):
         return source
-    found = source if scipy.sparse.issparse(source) else np.asarray(source)
+    found = source if scipy.sparse.issparse(source) else as_array(source, name)
     if found.ndim != 2 or found.dtype.kind not in "biuf":
         raise ValueError(
             f"{name} is of shape {found.shape} and type {found.dtype}: a source is a matrix of real numbers, "

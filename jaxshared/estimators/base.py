@@ -41,7 +41,11 @@ MOST = {"n_components": 10**6, "max_iter": 10**9, "n_init": 10**5}
 # scikit-learn reads the parameters from __init__, compares by identity and has a repr of its own
 def _per_group(value, name):
     """One rank for all groups, or one for each."""
-    for one in value if isinstance(value, tuple | list | np.ndarray) and len(value) else (value,):
+    for one in (
+        value
+        if isinstance(value, tuple | list | np.ndarray) and np.size(value) and np.ndim(value)
+        else (value,)
+    ):
         whole_number(one, name, 0)
 
 
@@ -87,6 +91,8 @@ class Factors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             options.update(ensure_all_finite=False if scipy.sparse.issparse(X) else "allow-nan")
         if scipy.sparse.issparse(X):
             check_structure(X, "X")
+        if getattr(getattr(X, "dtype", None), "kind", "f") in "mM":
+            raise TypeError(f"X is of type {X.dtype}: pass numbers.")
         X = validate_data(self, unmasked(X, "X", FILL), reset=reset, **options)
         values = X.data if scipy.sparse.issparse(X) else X
         if np.isinf(values).any():

@@ -13,6 +13,7 @@ import dataclasses
 import operator
 from typing import Any
 
+from jaxshared.checks import several
 from jaxshared.data.sharing import check_sharing
 from jaxshared.models.shared import SharedBasis
 
@@ -33,7 +34,8 @@ class JSNMF(SharedBasis):
     def __post_init__(self):
         try:
             object.__setattr__(self, "shared", operator.index(self.shared))
-            object.__setattr__(self, "specific", tuple(operator.index(r) for r in self.specific))
+            own = several(self.specific, "specific", "ranks")
+            object.__setattr__(self, "specific", tuple(operator.index(r) for r in own))
         except TypeError as error:
             raise ValueError(
                 f"shared is {self.shared} and specific is {self.specific}: pass a whole number and one "

@@ -66,7 +66,7 @@ class MultiNMF(Factorisation):
 
     def __post_init__(self):
         object.__setattr__(self, "rank", whole_number(self.rank, "rank"))
-        if self.inner != "converged":
+        if not isinstance(self.inner, str) or self.inner != "converged":
             object.__setattr__(self, "inner", whole_number(self.inner, "inner"))
         super().__post_init__()
 

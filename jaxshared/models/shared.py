@@ -20,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxshared.base import Constraint, Params
-from jaxshared.checks import random_key
+from jaxshared.checks import one_of, random_key
 from jaxshared.data.sharing import as_sharing
 from jaxshared.data.split import rows_of
 from jaxshared.factorisation import Factorisation
@@ -84,6 +84,7 @@ class SharedBasis(Factorisation):
         NNDSVD takes each basis from the sources that share it, side by side and of equal norm.
         "allotted" and "matched" look for what is shared first.
         """
+        one_of(method, "method", self.inits)
         if method in ("allotted", "matched"):
             from jaxshared import starts  # which fit models of this family themselves
 

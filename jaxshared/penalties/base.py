@@ -16,7 +16,7 @@ import jax.numpy as jnp
 
 from jaxshared.arguments import checked, text
 from jaxshared.base import Model, Quadratic, block_of
-from jaxshared.checks import short, strength
+from jaxshared.checks import flag, short, strength
 from jaxshared.transforms import split_grad
 from jaxshared.typing import AnyHyper, AnyParams, Array, Ref, Source, Sources
 
@@ -50,7 +50,7 @@ class Penalty:
 
     def __post_init__(self):
         given = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        checked(given, strength=_strengths, name=text, function=_function)
+        checked(given, strength=_strengths, name=text, function=_function, held=flag)
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -118,6 +118,10 @@ def pca_kmeans(
 
     def one(samples, count, seed):
         size = min(rank, min(samples.shape) - 1)
+        if not np.ptp(samples.toarray() if hasattr(samples, "toarray") else samples, axis=0).any():
+            return np.zeros(
+                samples.shape[0], np.int32
+            )  # all samples alike: ARPACK has nothing to find
         scores = PCA(size, svd_solver="arpack", random_state=seed_of(seed)).fit_transform(samples)
         return cluster_coefs(scores, count, key=seed, scale="raw", restarts=restarts)
 

@@ -182,10 +182,7 @@ class Factors:
         return float(np.max(self.coherence[np.ix_(rows, columns)], initial=0))
 
     def _columns_of(self, name):
-        if name not in self.bases:
-            raise ValueError(
-                f"one or other is {name!r}, and no basis is called so: there are {list(self.bases)}."
-            )
+        one_of(name, "one or other", list(self.bases))
         end = self._ends[list(self.bases).index(name)]
         return np.arange(end - self.bases[name].shape[1], end)
 
