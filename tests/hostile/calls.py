@@ -6,6 +6,7 @@ A :class:`Call` holds names only, so that it can be printed, written down and ma
 from __future__ import annotations
 
 import functools
+import inspect
 import linecache
 import pathlib
 import tempfile
@@ -22,7 +23,7 @@ from jaxshared.data.sources import host
 from jaxshared.fit import prepare
 
 from . import files, public, table, values
-from .table import ONE, Drawn
+from .kinds import ONE, Drawn
 from .values import KEY, NO_SOURCES, PARAMS, Value, bad, good, plain
 
 PACKAGE = str(pathlib.Path(js.__file__).parent)
@@ -310,6 +311,23 @@ def _named(name):
     return lambda **options: _finite(public.found(name)(**given(), **options))
 
 
+def _unnamed(name, rows):
+    """Arguments of a callable that its row says nothing of."""
+    owner, _, method = name.rpartition(".")
+    given = set(table.GIVEN.get(name, dict)()) if name in table.GIVEN else set()
+    if owner.startswith("estimators."):
+        kinds = [public.found(owner)] * (method == "fit") + [getattr(public.found(owner), method)]
+    elif owner in table.OWNERS:
+        kinds = [inspect.getattr_static(public.found(owner), method)]
+    else:
+        kinds = [public.found(name)]
+    kinds = [getattr(kind, "__func__", kind) for kind in kinds]
+    found = [p for kind in kinds for p in inspect.signature(kind).parameters.values()]
+    skipped = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    left = {p.name for p in found if p.kind not in skipped} - set(rows) - given
+    return sorted(left - {"self", "cls", "y", "matrix"})
+
+
 @functools.cache
 def _fitted_estimator(kind):
     views = "MultiView" in kind.__name__
@@ -348,7 +366,10 @@ def _finite(value):
 
 # Fields in which NaN says that something is not known.
 NAN_SAYS_UNKNOWN = ("energy", "violation", "histories", "deltas", "ratios", "purity", "entropy")
-FUNCTIONS |= {name: (_named(name), rows) for name, rows in table.TABLE.items()}
+FUNCTIONS |= {
+    name: (_named(name), {**rows, **dict.fromkeys(_unnamed(name, rows), values.NONSENSE)})
+    for name, rows in table.TABLE.items()
+}
 # Drawn more often: what most begins with.
 OFTEN = ("fit", "as_source", "file", "load", "project", "sweep", "factors", "solve")
 
@@ -391,6 +412,7 @@ def calls(draw):
         choices = arguments[name]
         choices = NO_SOURCES if isinstance(choices, Drawn) else choices
         refused = sorted(each for each in choices if choices[each].verdict == "bad")
+        refused = refused or sorted(set(choices) - {"absent"})
         chosen, names = [(name, draw(st.sampled_from(refused)))], names - {name}
     for name in sorted(names):
         if isinstance(arguments[name], Drawn):

@@ -57,7 +57,7 @@ CONTAINERS = {
     "BCOO": lambda x: jax_sparse.BCOO.fromdense(x, nse=x.size),
     "masked, nothing masked": np.ma.masked_array,
 }
-DTYPES = ("float32", "float64", "float16", ">f4", ">f8", "int32", "uint8", "bool")
+DTYPES = ("float32", "float64", "float16", ">f4", ">f8", "longdouble", "int32", "uint8", "bool")
 DEFECTS = {
     "none": "good",
     "NaN": "bad",
@@ -125,7 +125,13 @@ def make_source(container, dtype, defect, number):
         if dtype in ("int32", "uint8", "bool"):
             x = np.nan_to_num(x, posinf=200, neginf=-200).clip(-200, 200)
         if container in ("jax", "csr", "csc", "dok", "lil", "BCOO"):  # what these can hold
-            dtype = {">f4": "float32", ">f8": "float64", "float16": "float32"}.get(dtype, dtype)
+            known = {
+                ">f4": "float32",
+                ">f8": "float64",
+                "float16": "float32",
+                "longdouble": "float64",
+            }
+            dtype = known.get(dtype, dtype)
         return CONTAINERS[container](x.astype(dtype))
 
 
@@ -147,11 +153,34 @@ NO_SOURCES = {
 }
 
 
+def hidden(array):
+    """The array with its first entry masked."""
+    array = np.array(array)
+    mask = np.zeros(array.shape, bool)
+    mask.flat[0] = True
+    return np.ma.masked_array(array, mask)
+
+
 def damaged():
     matrix = scipy.sparse.csr_array(plain())
     matrix.indices[3] = 1000
     return matrix
 
+
+# What an argument that has no table of its own is given: no call may end in raw words, whatever it is.
+
+NONSENSE = {
+    "absent": Value(lambda: ABSENT, "good"),
+    **either(
+        None, "abc", -1, 2.5, [], {}, (6, 6), {1, 2}, b"x", 1j, int, {"a": 1}, ["a", float("nan")]
+    ),
+    "NaN": Value(lambda: float("nan"), "either"),
+    "an object": Value(object, "either"),
+    "a generator": Value(lambda: iter(range(3)), "either"),
+    "a letter as an array": Value(lambda: np.array("a"), "either"),
+    "a long array": Value(lambda: np.ones((3, 4), np.longdouble), "either"),
+    "a masked array": Value(lambda: hidden(np.ones((3, 4))), "either"),
+}
 
 # Everything else.
 

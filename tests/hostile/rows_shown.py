@@ -1,0 +1,91 @@
+# ruff: noqa: E501  (a table: a row is a line)
+"""Rows of what shows and takes along: scores, plots, reports, estimators, AnnData."""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+
+import jaxshared as js
+
+from .kinds import (
+    AMOUNTS,
+    BATCH,
+    BOOLEAN,
+    CELLS,
+    ESTIMATOR,
+    EVALUATED,
+    FIGURES,
+    FITTED,
+    FLAG,
+    FOUND,
+    HISTORIES,
+    LABELLED,
+    LABELS,
+    LAYER,
+    ONE,
+    PAIR_MODEL,
+    PAIR_RESULT,
+    PATH,
+    RANKED,
+    RELEVANCE,
+    SPARSE,
+    STEPS,
+    TITLE,
+    TWO,
+    VIEWS,
+    made,
+)
+from .things import grid, of_cells, put_nan, two
+from .values import KEY, NAN, Value, bad, damaged, good, plain
+
+CALLS = {
+    "metrics.accuracy": LABELLED, "metrics.purity": LABELLED, "metrics.entropy": LABELLED, "metrics.category_scores": LABELLED, "metrics.clustering_scores": LABELLED,
+    "metrics.nmi": LABELLED | {"average": good("geometric") | bad("a", None, 5)},
+    "metrics.category_ratios": {"truth": LABELS, "shared_labels": LABELS, "specific_labels": LABELS},
+    "metrics.average_precision": RANKED, "metrics.mean_average_precision": RANKED,
+    "metrics.precision_at": RANKED | {"scopes": good((1, 5)) | bad((), (0,), None, "a", (-1,), (2.5,)), "per_query": FLAG},
+    "metrics.precision_at_recall": RANKED | {"recall": good(0.1) | bad(-1, 2, NAN, "a", None), "per_query": FLAG},
+    "metrics.precision_recall": RANKED | {"levels": good((0.0, 0.5)) | bad((), (-1,), (2.0,), None, "a", (NAN,)), "per_query": FLAG},
+    "metrics.ranked_relevance": {"ranking": made(ranking=("good", lambda: np.argsort(-plain()[:24, :30], axis=1)), outside=("bad", lambda: np.full((24, 30), 99)), floats=("bad", lambda: np.full((24, 30), 0.5))) | bad(None, 5, "a"), "relevant": RELEVANCE},
+    "metrics.divergences": {"sources": TWO, "base": good(2) | bad(0, 1, -1, NAN, "a", None)},
+    "metrics.jensen_shannon": {"first": ONE, "second": SPARSE, "base": good(2) | bad(0, 1, -1, NAN, "a", None)},
+    "plots.bars": {"values": FIGURES, "title": TITLE},
+    "plots.basis_images": {"bases": made(bases=("good", lambda: {"a": plain()[:, :3]}), NaN=("bad", lambda: {"a": put_nan(plain()[:, :3])}), flat=("bad", lambda: {"a": np.ones(64)})) | bad(None, 5, "a"), "shape": good((8, 8)) | bad((8, 9), None, 5, "a", (0, 64), (-8, -8)), "columns": good(2) | bad(0, -1, "a", None)},
+    "plots.cluster_table": LABELLED | {"title": TITLE},
+    "plots.coherence": {"factors": FOUND, "title": TITLE},
+    "plots.convergence": {"histories": HISTORIES, "title": TITLE, "every": good(1) | bad(0, -1, "a", None, 2.5)},
+    "plots.curves": {"x": good([1, 2, 3]) | bad(None, "a", [1, 2], [], [NAN, 1, 2]), "values": made(one=("good", lambda: {"a": [1.0, 2.0, 3.0]}), fewer=("bad", lambda: {"a": [1.0]}), words=("bad", lambda: {"a": "bcd"})) | bad(None, 5, "a"), "title": TITLE},
+    "plots.precision_at": {"scores": EVALUATED, "title": TITLE},
+    "plots.precision_recall": {"scores": EVALUATED, "title": TITLE},
+    "plots.rank_choice": {"choices": made(choice=("good", lambda: {"a": js.selection.one_percent_rule([1, 2, 3, 4], [4.0, 2.0, 1.0, 0.9])})) | bad(None, 5, "a", {}, {"a": 5}), "title": TITLE},
+    "plots.ranked": {"values": good({"a": {"x": 1.0, "y": 2.0}}) | bad(None, 5, "a", {}, {"a": 5}), "order": good(["x", "y"]) | bad(None, 5, [], ["z"]), "title": TITLE},
+    "plots.sharing_spectrum": {"factors": made(factors=("good", lambda: js.factors(js.JSNMF(2, (1, 2)), two(), (plain(), plain())))) | bad(None, 5, "a"), "title": TITLE},
+    "plots.singular_values": {"choice": made(choice=("good", lambda: js.selection.numerical_rank(plain(), plain(), key=jax.random.key(0), max_rank=5))) | bad(None, 5, "a"), "title": TITLE},
+    "plots.to_svg": {"figure": made(figure=("good", lambda: js.plots.bars({"a": {"b": 1.0}}))) | bad(None, 5, "a")},
+    "plots.top_terms": {"factors": FOUND, "top": good(3) | bad(0, -1, "a", None, 2.5), "columns": good(2) | bad(0, -1, "a", None)},
+    "report.render": {"title": TITLE, "sections": made(some=("good", lambda: [js.report.Section("a", "b <c>")]), none=("good", lambda: [])) | bad(None, 5, "abc", [5])},
+    "report.write": {"path": PATH, "title": TITLE, "sections": made(some=("good", lambda: [js.report.Section("a", "b")])) | bad(None, 5, "abc", [5])},
+    "report.fit_sections": {"model": PAIR_MODEL, "result": PAIR_RESULT, "top": good(3) | bad(-1, "a", None, 2.5)},
+    "report.sweep_sections": {"grid": made(grid=("good", grid)) | bad(None, 5, "a")},
+    "report.cluster_section": {"truths": made(one=("good", lambda: [np.arange(80) % 3]), fewer=("bad", lambda: [np.arange(5)])) | bad(None, 5), "labels": made(one=("good", lambda: {"shared": [np.arange(80) % 3]})) | bad(None, 5), "names": good(("a",), None) | bad(5)},
+    "estimators.NMF.fit": ESTIMATOR | FITTED,
+    "estimators.NMF.transform": FITTED,
+    "estimators.NMF.score": FITTED,
+    "estimators.NMF.inverse_transform": {"X": made(rows=("good", lambda: plain()[:, :3]), other=("bad", lambda: plain()[:, :5]), NaN=("bad", lambda: put_nan(plain()[:, :3])), strings=("either", lambda: plain()[:, :3].astype(str)), flat=("bad", lambda: np.ones(3))) | bad(None, 5, "a")},
+    "estimators.SharedNMF.fit": {"n_shared": good(2) | bad(-1, 2.5, "a", None, NAN), "n_specific": good(1, (1, 1)) | bad(-1, 2.5, "a", None, NAN, (1,), (1, 1, 1)), "max_iter": ESTIMATOR["max_iter"], "random_state": ESTIMATOR["random_state"], "coherence": good(None, 1.0) | bad(-1, NAN, "a", [1]),
+                                 "X": FITTED["X"], "groups": made(two=("good", lambda: np.arange(80) % 2), fewer=("bad", lambda: np.arange(5)), NaN=("bad", lambda: np.full(80, NAN)), table=("bad", lambda: np.ones((80, 2)))) | bad(5, "a")},
+    "estimators.INMF.fit": {"n_components": ESTIMATOR["n_components"], "max_iter": ESTIMATOR["max_iter"], "specificity": good(None, 1.0) | bad(-1, NAN, "a", [1]), "X": FITTED["X"]},
+    "estimators.BooleanMF.fit": {"n_shared": good(2) | bad(-1, 2.5, "a", None, NAN), "max_iter": ESTIMATOR["max_iter"], "method": good("shared_asso") | bad("a", None), "X": {n: Value(lambda v=v: v.make().T if hasattr(v.make(), "T") else v.make(), v.verdict) for n, v in BOOLEAN.items()}},
+    "estimators.MultiViewNMF.fit": {"n_components": ESTIMATOR["n_components"], "max_iter": ESTIMATOR["max_iter"], "model": good("colnmf", "multinmf") | bad("a", None, 5), "X": made(views=("good", lambda: [plain().T, plain().T]), NaN=("either", lambda: [put_nan(plain().T), plain().T]), other_rows=("bad", lambda: [plain().T, plain().T[:9]]), negative=("bad", lambda: [-plain().T, plain().T]), damaged=("bad", lambda: [damaged(), plain()])) | bad(None, 5, "abc", [])},
+    "anndata.sources": {"data": CELLS, "batch_key": BATCH, "layer": LAYER},
+    "anndata.fit": {"model": made(JSNMF=("good", lambda: js.JSNMF(1, (1, 1))), other=("bad", lambda: js.JSNMF(1, (1, 1, 1)))) | bad(None, 5), "data": CELLS, "key": KEY, "batch_key": BATCH, "layer": LAYER, "max_steps": STEPS},
+    "anndata.write": {"data": {n: v for n, v in CELLS.items() if n != "no_x"}, "model": made(NMF=("good", lambda: js.NMF(3)), other=("bad", lambda: js.JSNMF(1, (1, 1)))) | bad(None, 5), "result": made(result=("good", lambda: of_cells())) | bad(None, 5, "a", ())},
+    "estimators.MultiViewNMF.transform": {"X": VIEWS}, "estimators.MultiViewNMF.score": {"X": VIEWS},
+    "estimators.MultiViewNMF.inverse_transform": {"X": AMOUNTS}, "estimators.INMF.inverse_transform": {"X": AMOUNTS},
+    "estimators.NMF.fit_transform": FITTED,
+    "plots.category_ratios": {"ratios": made(ratios=("good", lambda: {"a": js.metrics.category_ratios(np.arange(80) % 3, np.arange(80) % 4, np.arange(80) % 5)})) | bad(None, 5, "a", {}, {"a": 5}), "title": TITLE},
+    "plots.selection": {"choice": bad(None, 5, "a")}, "plots.stability": {"curve": bad(None, 5, "a")}, "plots.strength_choice": {"choice": bad(None, 5, "a")},
+    "report.verify_section": {"reports": good([]) | bad(None, 5, [5], "a")},
+    "anndata.top_genes": {"data": {n: v for n, v in CELLS.items() if n != "no_x"}, "key_added": good("jaxshared") | bad("a", 5, None), "n_genes": good(3) | bad(-3, "a", None, 2.5, NAN)},
+}  # fmt: skip
