@@ -34,6 +34,7 @@ from jaxshared.solvers.sensitivity import (
     column_curvature,
     held_solution,
     in_units,
+    own_direction,
     positive_part,
     sensitivity,
     spread,
@@ -274,7 +275,7 @@ def reliability(model, params, sources, hyper):
     undecided = sum(jnp.sum(_undecided(v, g, s)) for v, g, s in zip(z, slope, scale))
     z = problem.polished(z, *arguments)  # what a derivative would be taken at
     scale, _, image, back, rest = at(z)
-    grown = jax.tree.map(_own_direction, sources)
+    grown = own_direction(sources)
     right = jax.jvp(lambda x: problem.gradient(z, params, x, hyper), (sources,), (grown,))[1]
     whole = sum(jnp.sum(r * r / s) for r, s in zip(right, scale))
     _, left = held_solution(image, back(right), rest, whole)
@@ -285,8 +286,3 @@ def _undecided(z, slope, scale):
     usual = jnp.sqrt(jnp.mean(z * z, axis=0))
     there = usual > 0  # an absent component is not in doubt
     return there & (z < UNDECIDED * usual) & (jnp.abs(slope) < UNDECIDED * scale * usual)
-
-
-def _own_direction(leaf):
-    floating = jnp.issubdtype(jnp.result_type(leaf), jnp.floating)
-    return leaf if floating else _zero_tangent(leaf)

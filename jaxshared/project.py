@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import PartitionSpec as P
 
+from jaxshared.adjoint import UNDECIDED, Reliability
 from jaxshared.axes import automatic, spec_of
 from jaxshared.base import Model, Move, put
 from jaxshared.checks import on_device, place, tolerance, whole_number
@@ -29,10 +30,10 @@ from jaxshared.solvers.nnls import (
     row_minimum,
     settled_rows,
 )
-from jaxshared.solvers.sensitivity import column_curvature, sensitivity, unrest
+from jaxshared.solvers.sensitivity import column_curvature, sensitivity, solved_share, unrest
 from jaxshared.typing import AnyHyper, AnyParams, Array, Source
 
-__all__ = ["project"]
+__all__ = ["project", "reliability"]
 
 # Projected coefs that a step would still move by more than this share are worth a warning.
 UNSETTLED = 0.01
@@ -59,8 +60,8 @@ def project(
     the precision of the dtype); samples that are slow, as on bases that are nearly alike, are solved for
     exactly. Where ``max_sweeps`` rounds (2000) are not enough for some sample, a warning says how far it
     is. Coefs on bases of condition number c have the digits that c squared leaves: in single precision
-    some per cent are lost at 500, in double nothing that matters. At convergence of a fit, projecting a
-    training source gives its coefs.
+    some per cent are lost at 500, which a warning tells too, in double nothing that matters. At convergence
+    of a fit, projecting a training source gives its coefs.
 
     ``hyper``: what ``model.hyper`` returned for the fit, or a dictionary of what differs from its
     defaults. Penalties that coefs feel (L1, L2, Hoyer, Departure, Custom) are taken at the factors of the
@@ -70,6 +71,8 @@ def project(
 
     Differentiable in both modes and to any order, with respect to factors, source and hyper-parameters:
     the derivative is that of the minimum, not of the search, so it costs one linear system and no memory.
+    It is NaN for samples that are not settled or whose system cannot be solved, also under jit, where
+    nothing can warn; :func:`jaxshared.project.reliability` says more.
 
     >>> import jaxshared as js
     >>> basis = jnp.array([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]])
@@ -102,18 +105,69 @@ def project(
         # Numbers that were checked when they were made: one program for everything.
         hyper, run = on_device(hyper, source.dtype), functools.partial(_compiled, model, index)
     split = spec_of(source)[1:] if isinstance(source, jax.Array) else ()
-    found = automatic(run, lambda _: (P(*split, None), P()), params, source, hyper, *options)
-    return _settled(*found)
+    specs = lambda _: (P(*split, None), P(), P())
+    return _settled(*automatic(run, specs, params, source, hyper, *options))
+
+
+def reliability(
+    model: Model,
+    params: AnyParams,
+    source: Source,
+    index: int = 0,
+    *,
+    hyper: AnyHyper | None = None,
+) -> Reliability:
+    """How much the coefs of :func:`project` and their derivative can be trusted, as that of a fit.
+
+    ``stationarity``: how far, relative to the largest coef of its sample, some coef still is from its
+    minimum, or may be by rounding, which matters where bases are nearly alike. ``undecided``: the share of
+    coefs that are zero, or not above rounding, without a slope that keeps them there; the derivative may
+    jump at them. ``left``: what is left of the worst sample's linear system, for a change in the scale of
+    the source.
+
+    >>> import jaxshared as js
+    >>> params = js.Params((jnp.eye(3)[:, :2],), (jnp.ones((1, 2)),))
+    >>> report = reliability(js.NMF(2), params, jnp.array([[2.0], [3.0], [2.0]]))
+    >>> bool(report.stationarity < 1e-5), float(report.undecided), bool(report.left < 1e-5)
+    (True, 0.0, True)
+    """
+    source = bare(as_source(source))
+    params = jax.tree.map(lambda leaf: jnp.asarray(leaf, source.dtype), params)
+    run, stage, own = _posed(model, index, params, source, hyper, None, None)
+    coef, left, lost = run(stage.params, source, own)
+    gradient = lambda coef, source: jax.grad(functools.partial(_value, stage.model))(
+        coef, stage.params, source, own
+    )
+    system = solved_share(gradient, coef, source, rows=_apart(stage))
+    near = jnp.reshape(jnp.maximum(jnp.maximum(left, lost), UNDECIDED), (-1, 1))
+    here = functools.partial(gradient, source=source)
+    usual, scale = jnp.max(coef, axis=-1, keepdims=True, initial=0), column_curvature(here, coef)
+    unsure = (coef < near * usual) & (jnp.abs(here(coef)) < near * scale * usual)
+    away = jnp.max(jnp.maximum(left, lost), initial=0)
+    return Reliability(away, jnp.mean(unsure), system)
 
 
 def _staged(model, index, params, source, hyper, tol, max_sweeps):
+    run, stage, own = _posed(model, index, params, source, hyper, tol, max_sweeps)
+    coef, left, lost = run(stage.params, source, own)
+    return coef, jnp.max(left, initial=0), jnp.max(lost, initial=0)
+
+
+def _posed(model, index, params, source, hyper, tol, max_sweeps):
+    """What finds the coefs, the stage that it plays on, and the hyper-parameters there."""
     stage = model.projection(params, source, index, hyper)
     eps = float(jnp.finfo(source.dtype).eps)
     tol = (32 * eps if stage.coupled else eps) if tol is None else tol
     max_sweeps = (10_000 if stage.coupled else 2000) if max_sweeps is None else max_sweeps
     find = functools.partial(_represent if stage.coupled else _project, stage.model)
     hyper = jax.tree.map(functools.partial(_of_type, source.dtype), stage.hyper)
-    return _implicit(find, stage.model, stage.coupled, stage.params, source, hyper, tol, max_sweeps)
+    run = lambda *given: _implicit(find, stage.model, _apart(stage), *given, tol, max_sweeps)
+    return run, stage, hyper
+
+
+def _apart(stage):
+    """Whether samples are independent; a penalty of which nothing is known may tie them."""
+    return not stage.coupled and all(penalty.quadratic for penalty in stage.model.all_penalties)
 
 
 def _of_type(dtype, leaf):
@@ -126,19 +180,18 @@ _compiled = jax.jit(_staged, static_argnums=(0, 1))
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0, 1, 2))
-def _implicit(find, model, coupled, params, source, hyper, tol, max_sweeps):
+def _implicit(find, model, rows, params, source, hyper, tol, max_sweeps):
     """The coefs that ``find`` finds, with the derivative of a minimum: nothing of the search is kept."""
     return find(params, source, hyper, tol, max_sweeps)
 
 
 @_implicit.defjvp
-def _implicit_jvp(find, model, coupled, primals, tangents):
-    coef, left = _implicit(find, model, coupled, *primals)
-    # A penalty of which nothing is known may tie the samples.
-    rows = not coupled and all(penalty.quadratic for penalty in model.all_penalties)
+def _implicit_jvp(find, model, rows, primals, tangents):
+    coef, left, lost = _implicit(find, model, rows, *primals)
     gradient = jax.grad(functools.partial(_value, model))
-    moved = sensitivity(gradient, coef, primals[:3], tangents[:3], rows=rows)
-    return (coef, left), (moved, jnp.zeros_like(left))
+    settled = jax.lax.stop_gradient(left) <= UNSETTLED
+    moved = sensitivity(gradient, coef, primals[:3], tangents[:3], rows=rows, settled=settled)
+    return (coef, left, lost), (moved, jnp.zeros_like(left), jnp.zeros_like(lost))
 
 
 def _value(model, coef, params, source, hyper):
@@ -154,11 +207,19 @@ def _coef_block(model, params, source):
     return max(block for block, move in enumerate(moves) if move is not Move.CLOSED_FORM)
 
 
-def _settled(coef, left):
-    if not isinstance(left, jax.core.Tracer) and float(left) > UNSETTLED:
+def _settled(coef, left, lost):
+    if isinstance(left, jax.core.Tracer):
+        return coef
+    if not float(left) <= UNSETTLED:
         warnings.warn(
             f"the coefs are not settled: a step still moves them by {float(left):.1%}. Raise "
             f"max_sweeps, lower the smoothness, or use double precision.",
+            stacklevel=3,
+        )
+    elif not float(lost) <= UNSETTLED:
+        warnings.warn(
+            f"components are so nearly alike that rounding may move the coefs of some sample by "
+            f"{float(lost):.1%}, though not what they predict. Use double precision, or fewer components.",
             stacklevel=3,
         )
     return coef
@@ -183,8 +244,7 @@ def _project(model, params, source, hyper, tol, max_sweeps):
         return checked_rule(model, at, sources, hyper)(at, block)
 
     if exact:
-        coef, left = nonnegative_least_squares(problem, start, tol=tol, max_passes=max_sweeps)
-        return coef, jnp.max(left, initial=0)
+        return nonnegative_least_squares(problem, start, tol=tol, max_passes=max_sweeps)
     several = lambda coef: jax.lax.fori_loop(0, PASSES, lambda _, z: better(z), coef)
     rounds = -(-max_sweeps // PASSES)
     apart = all(penalty.quadratic for penalty in model.all_penalties)
@@ -197,8 +257,7 @@ def _project(model, params, source, hyper, tol, max_sweeps):
     def slope(coef):
         return jnp.subtract(*model.halves(put(params, block, coef), sources, hyper, block))
 
-    coef, left = row_minimum(slope, several, coef, left, tol=tol, max_rounds=rounds)
-    return coef, jnp.max(left, initial=0)
+    return row_minimum(slope, several, coef, left, tol=tol, max_rounds=rounds)
 
 
 def _finished(model, coef, params, source, hyper):
@@ -206,7 +265,8 @@ def _finished(model, coef, params, source, hyper):
     value = lambda coef: _value(model, coef, params, source, hyper)
     coef = polished(value, coef)
     slope = jax.grad(value)
-    return coef, unrest(coef, slope(coef), column_curvature(slope, coef))
+    left = unrest(coef, slope(coef), column_curvature(slope, coef))
+    return coef, left, jnp.zeros_like(left)
 
 
 @functools.partial(jax.jit, static_argnums=0)

@@ -26,7 +26,7 @@ from jaxshared.data.entries import (
 from jaxshared.data.sparse import Sparse
 from jaxshared.data.weighted import Gapped, Weighted
 from jaxshared.losses.base import Loss
-from jaxshared.losses.guards import above, constant_size, power, slopes
+from jaxshared.losses.guards import above, constant_size, power, powers, slopes
 from jaxshared.terms import View
 from jaxshared.typing import Array, Source
 
@@ -103,11 +103,11 @@ class Beta(Loss):
         """The parts of an entry that the approximation changes: without data in it, and with."""
         b, a = self.beta, above(a, x)
         if b == 0:
-            return jnp.log(a), x / a
+            return jnp.log(a), x / jnp.where(x > 0, a, 1)
         if b == 1:
-            return a, -x * jnp.log(a)
-        slope = power(a, b - 1, differentiated=False)
-        return a * slope / b, x * slope / (1 - b)
+            return a, -x * jnp.log(jnp.where(x > 0, a, 1))
+        own, slope = powers(a, b - 1)
+        return own / b, x * slope / (1 - b)
 
     def _own(self, a, x):
         """The part of an entry that has no data in it: a^beta / beta."""
@@ -116,9 +116,8 @@ class Beta(Loss):
 
     def _with_data(self, x, a):
         """The part that vanishes where the data does."""
-        b, a = self.beta, above(a, x)
-        positive = x > 0
-        safe = jnp.where(positive, x, 1)
+        b, positive = self.beta, x > 0
+        safe, a = jnp.where(positive, x, 1), jnp.where(positive, above(a, x), 1)
         if b == 0:
             return jnp.where(positive, safe / a - jnp.log(safe) - 1, 0)
         if b == 1:
@@ -130,7 +129,7 @@ class Beta(Loss):
         """Products of A^(beta - 1) and of X A^(beta - 2) with the factor on the other side."""
         b, source, factor = self.beta, view.source, view.factor[:, view.columns]
         factors = (view.basis, view.coef)
-        pos_entries = lambda a: slopes(0, above(a, jnp.zeros_like(a)), b)[0]
+        pos_entries = lambda a: powers(above(a, jnp.zeros_like(a)), b - 1)[1]
 
         def both(x, a):
             return slopes(x, above(a, x), b)

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jaxshared.data.products import model_total, total, zero_filled
 from jaxshared.data.split import Placed, bare
 
-__all__ = ["above", "constant_size", "power", "share", "slopes"]
+__all__ = ["above", "constant_size", "power", "powers", "share", "slopes"]
 
 
 def above(a, x):
@@ -43,11 +43,43 @@ def power(a, exponent, *, differentiated=True):
     return functools.reduce(jnp.multiply, factors) if factors else jnp.ones_like(a)
 
 
+@functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
+def powers(a, exponent):
+    """``a * a ** exponent`` and ``a ** exponent``, whose slopes stay finite where ``a`` vanishes.
+
+    There they meet tangents of zero, and zero times infinity would be no number.
+    """
+    whole = power(a, exponent, differentiated=False)
+    return a * whole, whole
+
+
+@powers.defjvp
+def _powers_jvp(exponent, primals, tangents):
+    (a,), (change,) = primals, tangents
+    found, slope = powers(a, exponent), powers(a, exponent - 1)[1]
+    bends = (exponent + 1) * _finite(found[1]), exponent * _finite(slope)
+    return found, tuple(bend * change for bend in bends)
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(2,))
 def slopes(x, a, beta):
     """``a ** (beta - 1)`` and ``x * a ** (beta - 2)``, from one root and one reciprocal where they can be."""
     pos = power(a, beta - 1, differentiated=False)
     shared = beta < 1 and _by_roots(beta - 1)  # the reciprocal is there already
     return pos, (x * (1 / a) if shared else x / jnp.where(x > 0, a, 1)) * pos
+
+
+@slopes.defjvp
+def _slopes_jvp(beta, primals, tangents):
+    (x, a), (dx, da) = primals, tangents
+    found = slopes(x, a, beta)
+    first, second = (_finite(powers(a, beta - by)[1]) for by in (2, 3))
+    return found, ((beta - 1) * first * da, first * dx + (beta - 2) * x * second * da)
+
+
+def _finite(a):
+    """Far enough below the largest number to be multiplied."""
+    return jnp.minimum(a, jnp.finfo(a.dtype).max ** 0.75)
 
 
 def _by_roots(exponent):

@@ -63,4 +63,5 @@ class KL(Loss):
 def _log_ratio(x, a):
     positive = x > 0
     # The logarithm of a / x, not of x / a, whose derivative has the square of a small a below it.
-    return jnp.where(positive, -x * jnp.log(above(a, x) / jnp.where(positive, x, 1)), 0)
+    ratio = jnp.where(positive, above(a, x), 1) / jnp.where(positive, x, 1)
+    return jnp.where(positive, -x * jnp.log(ratio), 0)

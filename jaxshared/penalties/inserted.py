@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+import jax
+
 from jaxshared.base import block_of
 from jaxshared.checks import per_source
 from jaxshared.data.crossed import Product
@@ -73,8 +75,8 @@ def as_felt(model, params, source, index, hyper):
         hyper, felt = _fitted_hyper(model, params, source, index, hyper, felt)
     if isinstance(hyper, dict):
         _check_given(model, model.count_sources(params), hyper)
-    if not felt:
-        return (), {"weights": model.source_weights((source,), None)}
+    if not felt:  # a weight alone moves no minimum
+        return (), {"weights": jax.lax.stop_gradient(model.source_weights((source,), None))}
     own = {"weights": (model.term_weights(hyper)[index],), "held": params, "fitted": hyper}
     return tuple(Inserted(penalty, model, index) for penalty in felt), own
 

@@ -113,8 +113,10 @@ def multiplied(constraint, z, pos, neg, floor=None, exponent=1.0, largest=None):
         moved = z * neg / jnp.where(pos > tiny(z.dtype), pos, vanished)
     else:
         ratio = _ratio(pos, neg, largest)
+        some = ratio > 0  # the slope of a root at zero is infinite
+        ratio = jnp.where(some, ratio, 1)
         plain = isinstance(exponent, float) and exponent == 0.5
-        moved = z * (jnp.sqrt(ratio) if plain else ratio**exponent)
+        moved = jnp.where(some, z * (jnp.sqrt(ratio) if plain else ratio**exponent), 0)
     floor = jnp.finfo(z.dtype).eps if floor is None else floor
     moved = jnp.maximum(moved, floor * jnp.max(moved, axis=0, initial=0))
     if constraint is not Constraint.SPHERE:
@@ -127,7 +129,7 @@ def _ratio(pos, neg, largest):
     """neg / pos, bounded both ways where a bound is given: halves of users may be one-sided."""
     ratio = neg / jnp.where(pos > tiny(pos.dtype), pos, 1)
     if largest is None:
-        return jnp.where(ratio > 0, ratio, 0)
+        return ratio
     nothing = (pos <= tiny(pos.dtype)) & (neg <= tiny(pos.dtype))
     high, low = neg >= largest * pos, pos >= largest * neg
     ratio = jnp.where(high, largest, jnp.where(low, 1 / largest, ratio))

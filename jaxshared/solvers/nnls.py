@@ -12,6 +12,7 @@ import functools
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import export
 
 from jaxshared.solvers.hals import column_passes
@@ -32,6 +33,10 @@ LOOKS = 10
 ENTRIES = 2**20
 # Gram matrices of all samples are formed up to so many entries.
 LARGEST = 2**26
+# Coefs that rounding may move by more than this share are looked at one sample after the other.
+DOUBTFUL = 0.01
+# So many draws of roundings tell how far these move a solution.
+DRAWS = 2
 # So many Newton steps are enough.
 STEPS = 40
 # So often a Newton step is halved before its row stays where it is.
@@ -41,14 +46,14 @@ HALVINGS = 16
 def nonnegative_least_squares(problem, start, *, tol=None, max_passes=2000):
     """The minimum of a :class:`jaxshared.base.Quadratic` whose rows are independent problems.
 
-    Also how far each row still moved in the end, relative to its largest entry. A row that is solved for
-    moves no more.
+    Also, relative to its largest entry, how far each row still moved in the end (a row that is solved for
+    moves no more), and how far the rounding of the problem may have moved it.
 
     >>> from jaxshared.base import Quadratic
     >>> problem = Quadratic(gram=jnp.eye(2), neg=jnp.array([[2.0, -1.0]]))
-    >>> z, left = nonnegative_least_squares(problem, jnp.zeros((1, 2)))
-    >>> z.tolist(), left.tolist()
-    ([[2.0, 0.0]], [0.0])
+    >>> z, left, lost = nonnegative_least_squares(problem, jnp.zeros((1, 2)))
+    >>> z.tolist(), left.tolist(), lost.tolist()
+    ([[2.0, 0.0]], [0.0], [0.0])
     """
     tol = jnp.finfo(start.dtype).eps if tol is None else tol
     passes, looks = lambda z: column_passes(problem, z, PASSES), -(-max_passes // PASSES)
@@ -57,13 +62,27 @@ def nonnegative_least_squares(problem, start, *, tol=None, max_passes=2000):
         slope = lambda z: jnp.subtract(*problem.halves(z))
         return row_minimum(slope, passes, z, left, tol=tol, max_rounds=looks - LOOKS)
     if not z.shape[-1]:
-        return z, left
+        return z, left, jnp.zeros_like(left)
     linear = problem.neg if problem.rest is None else problem.neg - problem.rest
-    slow = left > tol
+    # Where columns are nearly alike a pass that changes nothing is not the end.
+    slow = (left > tol) | _doubtful(problem.gram)
     if problem.present is not None:
         slow &= problem.present[:, 0] > 0
-    found, rest = face_minimum(problem.gram, linear, z, slow, max_rounds=looks)
-    return found, jnp.where(slow, rest, left)
+    found, rest, lost = face_minimum(problem.gram, linear, z, slow, max_rounds=looks)
+    return found, jnp.where(slow, rest, left), lost
+
+
+def _doubtful(gram):
+    """Whether rounding may matter: how much of a column, squared, the others do not say."""
+    diagonal = jnp.diagonal(gram)
+    unit, rank = jnp.sqrt(jnp.where(diagonal > 0, diagonal, 1)), gram.shape[-1]
+    scaled = jnp.where(jnp.eye(rank, dtype=bool), 1, gram / jnp.outer(unit, unit))
+    root = jax.lax.linalg.cholesky(scaled, symmetrize_input=False)
+    half = jax.lax.linalg.triangular_solve(
+        root, jnp.eye(rank, dtype=gram.dtype), left_side=True, lower=True
+    )
+    inverse = jnp.max(jnp.sum(half * half, axis=0))
+    return ~(jnp.finfo(gram.dtype).eps * inverse < DOUBTFUL)
 
 
 def settled_rows(improve, start, *, tol, max_rounds):
@@ -95,13 +114,14 @@ def face_minimum(gram, linear, start, pending, *, max_rounds):
     r"""Exact minima of :math:`z\, gram\, z^\top / 2 - linear\, z` over non-negative rows, from ``start``.
 
     ``gram`` is one for all rows, (rank, rank), or has one for each. Rows that are not ``pending`` stay. Also
-    how far the last solution lay from each row, zero for those that are done. Some rows at a time are
-    factorised; they are taken from all over the samples, so that these stay on their devices.
+    how far the last solution lay from each row, zero for those that are done, and how far a solution moves
+    where ``gram`` and ``linear`` are rounded. Some rows at a time are factorised; they are taken from all
+    over the samples, so that these stay on their devices.
 
     >>> gram, linear = jnp.array([[2.0, 1.0], [1.0, 2.0]]), jnp.array([[3.0, 3.0], [1.0, -1.0]])
-    >>> z, left = face_minimum(gram, linear, jnp.ones((2, 2)), jnp.ones(2, bool), max_rounds=9)
-    >>> z.round(4).tolist(), left.tolist()
-    ([[1.0, 1.0], [0.5, 0.0]], [0.0, 0.0])
+    >>> z, left, lost = face_minimum(gram, linear, jnp.ones((2, 2)), jnp.ones(2, bool), max_rounds=9)
+    >>> z.round(4).tolist(), left.tolist(), bool(lost.max() < 1e-6)
+    ([[1.0, 1.0], [0.5, 0.0]], [0.0, 0.0], True)
     """
     count, rank = start.shape
     common = gram if gram.ndim == 2 else None
@@ -133,11 +153,15 @@ def _faces(gram, linear, start, pending, max_rounds):
     gram, c = gram / (unit[..., :, None] * unit[..., None, :]), linear / unit
     sizes = jnp.abs(gram)
     rounding = 4 * gram.shape[-1] ** 0.5 * eps
+    # Roundings have signs like any: some draws of them.
+    signs = np.random.default_rng(0).choice([-1.0, 1.0], (DRAWS, gram.shape[-1]))
+    signs = signs.astype(start.dtype)
 
     def better(carry):
-        y, shift, left, pending, count = carry
+        y, shift, left, lost, pending, count = carry
         on = (y > 0) & there
-        step = _face_step(gram, c, y, on, shift)
+        solved = _on_face(gram, on, shift)
+        step = _face_step(gram, c, y, on, solved)
         known = jnp.all(jnp.isfinite(step), axis=-1)
         step = jnp.where(known[:, None], step, 0)
         new, whole = _along(gram, c, y, step, on)
@@ -151,28 +175,35 @@ def _faces(gram, linear, start, pending, max_rounds):
         size = jnp.maximum(jnp.max(new, axis=-1), jnp.finfo(y.dtype).tiny)
         moved = jnp.where(known, jnp.max(jnp.abs(step), axis=-1) / size, 1)
         left = jnp.where(pending, jnp.where(done, 0, moved), left)
+        noise = 4 * eps * (jnp.abs(c) + _times(sizes, new))  # products over features lose some
+        by = [jnp.max(jnp.abs(solved(jnp.where(on, noise * s, 0))), axis=-1) for s in signs]
+        lost = jnp.where(pending, functools.reduce(jnp.maximum, by) / size, lost)
         shift = jnp.where(known, shift, 100 * shift)
-        return y, shift, left, pending & ~done, count + 1
+        return y, shift, left, lost, pending & ~done, count + 1
 
-    running = lambda carry: jnp.any(carry[3]) & (carry[4] < max_rounds)
+    running = lambda carry: jnp.any(carry[4]) & (carry[5] < max_rounds)
     nothing = jnp.zeros(start.shape[:-1], start.dtype)
     # Held by a rounding: columns that say the same share what they had.
-    first = (start * unit, nothing + 8 * eps, jnp.where(pending, 1, nothing), pending, 0)
-    y, _, left, _, _ = jax.lax.while_loop(running, better, first)
-    return jnp.where(pending[:, None], y / unit, start), left
+    first = (start * unit, nothing + 8 * eps, jnp.where(pending, 1, nothing), nothing, pending, 0)
+    y, _, left, lost, _, _ = jax.lax.while_loop(running, better, first)
+    return jnp.where(pending[:, None], y / unit, start), left, lost
 
 
 def _times(gram, y):
     return y @ gram if gram.ndim == 2 else jnp.einsum("nij,nj->ni", gram, y)
 
 
-def _face_step(gram, c, y, on, shift):
-    """From ``y`` to the minimum over the entries that are ``on``; NaN where nothing holds it."""
+def _on_face(gram, on, shift):
+    """Solutions of the system of the entries that are ``on``; NaN where nothing holds it."""
     both = on[:, :, None] & on[:, None, :]
-    held = jnp.where(on, shift[:, None], 1)[:, :, None] * jnp.eye(y.shape[-1], dtype=y.dtype)
+    held = jnp.where(on, shift[:, None], 1)[:, :, None] * jnp.eye(on.shape[-1], dtype=gram.dtype)
     root = jax.lax.linalg.cholesky(jnp.where(both, gram, 0) + held, symmetrize_input=False)
     half = functools.partial(jax.lax.linalg.triangular_solve, root, left_side=True, lower=True)
-    solved = lambda r: half(half(r[..., None]), transpose_a=True)[..., 0]
+    return lambda right: half(half(right[..., None]), transpose_a=True)[..., 0]
+
+
+def _face_step(gram, c, y, on, solved):
+    """From ``y`` to the minimum over the entries that are ``on``."""
     slope, step = c - _times(gram, y), jnp.zeros_like(y)
     for _ in range(3):  # what the shift and rounding left out
         step = step + solved(jnp.where(on, slope - _times(gram, step), 0))
@@ -209,11 +240,12 @@ def row_minimum(gradient, improve, start, left, *, tol, max_rounds):
 
     Each is the exact minimum of the quadratic model over non-negative rows, halved until the slope along it
     does not turn: without a value for every row, convexity says that it falls. ``left`` is what each row
-    moved last; those at ``tol`` stay. Also how far the last step would have moved each row. Where Gram
-    matrices of all rows would take too much memory, ``improve`` goes on instead.
+    moved last; those at ``tol`` stay. Also how far the last step would have moved each row, and how far
+    roundings may have. Where Gram matrices of all rows would take too much memory, ``improve`` goes on
+    instead.
 
     >>> start, more = (jnp.array([[1.3]]), jnp.ones(1)), {"tol": 1e-6, "max_rounds": 9}
-    >>> z, left = row_minimum(lambda z: z**2 - 2, None, *start, **more)
+    >>> z, left, _ = row_minimum(lambda z: z**2 - 2, None, *start, **more)
     >>> round(float(z[0, 0]), 4), bool(left[0] < 1e-6)
     (1.4142, True)
     """
@@ -221,15 +253,16 @@ def row_minimum(gradient, improve, start, left, *, tol, max_rounds):
     if not export.is_symbolic_dim(count) and count * rank**2 > LARGEST:
         slow = lambda z: jnp.where(left[:, None] > tol, improve(z), z)
         z, change = settled_rows(slow, start, tol=tol, max_rounds=max_rounds)
-        return z, jnp.where(left > tol, change, left)
+        return z, jnp.where(left > tol, change, left), jnp.zeros_like(left)
     units, near = jnp.eye(rank, dtype=start.dtype), jnp.finfo(start.dtype).eps ** 0.5
 
     def closer(carry):
-        z, before, pending, count = carry
+        z, before, lost, pending, count = carry
         slope, curve = jax.linearize(gradient, z)
         columns = jax.lax.map(lambda unit: curve(jnp.broadcast_to(unit, z.shape)), units)
         gram = jnp.moveaxis(columns, 0, -1)
-        best, _ = face_minimum(gram, _times(gram, z) - slope, z, pending, max_rounds=100)
+        linear = _times(gram, z) - slope
+        best, _, rounded = face_minimum(gram, linear, z, pending, max_rounds=100)
         # What does not bend and is pushed goes to zero.
         flat = jnp.diagonal(gram, axis1=-2, axis2=-1) <= 0
         best = jnp.where(flat & (slope > 0), 0, best)
@@ -240,11 +273,13 @@ def row_minimum(gradient, improve, start, left, *, tol, max_rounds):
         left = jnp.where(pending, moved, before)
         # Steps that are short and no longer shrink are rounding.
         done = (left <= tol) | ((left < near) & (left > before / 2))
-        return new, left, pending & ~done, count + 1
+        lost = jnp.where(pending, rounded, lost)
+        return new, left, lost, pending & ~done, count + 1
 
-    running = lambda carry: jnp.any(carry[2]) & (carry[3] < jnp.minimum(max_rounds, STEPS))
-    z, left, _, _ = jax.lax.while_loop(running, closer, (start, left, left > tol, 0))
-    return z, left
+    running = lambda carry: jnp.any(carry[3]) & (carry[4] < jnp.minimum(max_rounds, STEPS))
+    first = (start, left, jnp.zeros_like(left), left > tol, 0)
+    z, left, lost, _, _ = jax.lax.while_loop(running, closer, first)
+    return z, left, lost
 
 
 def _halvings(gradient, z, step, slope):

@@ -16,6 +16,7 @@ import functools
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.flatten_util import ravel_pytree
 
 __all__ = [
@@ -24,8 +25,10 @@ __all__ = [
     "conjugate_gradients",
     "held_solution",
     "in_units",
+    "own_direction",
     "positive_part",
     "sensitivity",
+    "solved_share",
     "spread",
     "unrest",
 ]
@@ -36,14 +39,17 @@ UNSOLVED = 1e-4
 ROUNDS = 3
 
 
-def sensitivity(gradient, z, arguments, tangents, *, rows=False, clear=None, scale=None):
+def sensitivity(
+    gradient, z, arguments, tangents, *, rows=False, settled=None, clear=None, scale=None
+):
     """How the minimum ``z`` moves when ``arguments`` move along ``tangents``.
 
-    ``gradient(z, *arguments)`` is that of the minimised function. ``rows``: whether the rows of z are
-    independent problems. ``clear`` takes out of a direction what the function does not depend on
+    ``gradient(z, *arguments)`` is that of the minimised function. ``rows``: whether the rows of z, one
+    array, are independent problems. ``clear`` takes out of a direction what the function does not depend on
     (the gauge of a factorisation). ``scale`` is a rough curvature for every entry of z; by default that of
-    its columns. The result is linear in ``tangents`` and can itself be differentiated, in both modes. Where
-    rows are not independent, and z is no minimum or the system could not be solved, it is NaN.
+    its columns. The result is linear in ``tangents`` and can itself be differentiated, in both modes. It is
+    NaN where z is no minimum or the system could not be solved; of independent rows, those that are asked
+    for and that are not ``settled`` or not solved.
 
     >>> quadratic = lambda z, goal: 3 * (z - goal)
     >>> z, goal = jnp.array([[2.0, 0.0]]), jnp.array([[2.0, -1.0]])
@@ -55,6 +61,7 @@ def sensitivity(gradient, z, arguments, tangents, *, rows=False, clear=None, sca
     scale, slope = column_curvature(here, fixed) if scale is None else scale, here(fixed)
     free = positive_part(fixed, slope, scale)
     rest = unrest(fixed, slope, scale)
+    sure = True if settled is None else jnp.reshape(settled, (-1, 1))
     there, home = in_units(scale, free, clear)
     _, change = jax.jvp(lambda *a: gradient(z, *a), arguments, tangents)
     _, curve = jax.linearize(lambda z: gradient(z, *arguments), z)
@@ -65,13 +72,14 @@ def sensitivity(gradient, z, arguments, tangents, *, rows=False, clear=None, sca
     def solve(operator, right):
         image, right = lambda y: home(back(operator(flatten(there(y))))), back(right)
         if rows:
-            steps = 4 * max(leaf.shape[-1] for leaf in jax.tree.leaves(right)) + 30
-            y = conjugate_gradients(image, home(right), rows=True, max_steps=steps)
-            return flatten(there(y))
+            y, left = held_solution(image, home(right), rows=True)
+            known = (left <= max(UNSOLVED, 10 * jnp.finfo(left.dtype).eps ** 0.5)) & sure
+            asked = jnp.any(right != 0, axis=-1, keepdims=True)
+            return flatten(jnp.where(known | ~asked, there(y), jnp.nan))
         # Of all that was asked, also of what cannot move: an error that is least itself has no other slope.
         whole = _dot(right, jax.tree.map(jnp.divide, right, scale))
         y, left = held_solution(image, home(right), rest, whole)
-        known = (left <= UNSOLVED) & (rest <= jnp.finfo(rest.dtype).eps ** 0.5)
+        known = (left <= UNSOLVED) & (rest <= jnp.finfo(rest.dtype).eps ** 0.5) & jnp.all(sure)
         return jnp.where(known, flatten(there(y)), jnp.nan)
 
     def operator(v):
@@ -79,6 +87,34 @@ def sensitivity(gradient, z, arguments, tangents, *, rows=False, clear=None, sca
         return flatten(jax.tree.map(jnp.where, free, curve(within(free, v)), v))
 
     return back(jax.lax.custom_linear_solve(operator, right, solve, symmetric=True))
+
+
+def solved_share(gradient, z, source, *, rows):
+    """The share of the linear system at ``z`` that is left, for a change in the scale of ``source``.
+
+    Of the worst row where they are independent.
+
+    >>> float(solved_share(lambda z, goal: 3 * (z - goal), jnp.ones((1, 2)), jnp.ones((1, 2)), rows=True))
+    0.0
+    """
+    here = lambda z: gradient(z, source)
+    scale, (slope, curve) = column_curvature(here, z), jax.linearize(here, z)
+    there, home = in_units(scale, positive_part(z, slope, scale))
+    right = jax.jvp(lambda x: gradient(z, x), (source,), (own_direction(source),))[1]
+    dot = _row_dot if rows else _dot
+    image, whole = lambda y: home(curve(there(y))), dot(right, right / scale)
+    _, left = held_solution(image, home(right), unrest(z, slope, scale), whole, rows=rows)
+    return jnp.max(left, initial=0)
+
+
+def own_direction(tree):
+    """A change in the scale of all numbers of a tree; integers have tangents of a type of their own."""
+
+    def each(leaf):
+        floating = jnp.issubdtype(jnp.result_type(leaf), jnp.floating)
+        return leaf if floating else np.zeros(jnp.shape(leaf), jax.dtypes.float0)
+
+    return jax.tree.map(each, tree)
 
 
 def column_curvature(gradient, z):
@@ -158,7 +194,7 @@ def unrest(z, slope, scale):
     return jnp.sqrt(away / jnp.maximum(size, jnp.finfo(size.dtype).tiny))
 
 
-def held_solution(product, right, unrest=0.0, whole=0.0):
+def held_solution(product, right, unrest=0.0, whole=0.0, *, rows=False):
     """The solution of ``product(y) = right`` where the operator may see nothing, and the share left.
 
     Minima of some models are no points: what a specific basis takes of the shared one, its coefs give back.
@@ -166,6 +202,7 @@ def held_solution(product, right, unrest=0.0, whole=0.0):
     conjugate gradients, once all else is found, divide one by the other. So a ``shift`` holds the operator,
     and what that left out is added in rounds. Left is the larger of two shares: of the right-hand side (or of
     ``whole``, a larger square), and, in the norm of the operator, of the solution that the last round added.
+    With ``rows`` every row of the one array ``right`` is a system of its own, held by a rounding.
 
     >>> blind = lambda y: y * jnp.array([2.0, 0.0])
     >>> y, left = held_solution(blind, jnp.array([4.0, 1e-6]))
@@ -174,23 +211,25 @@ def held_solution(product, right, unrest=0.0, whole=0.0):
     """
     every, eps = jax.tree.map, jnp.finfo(jax.tree.leaves(right)[0].dtype).eps
     less = functools.partial(every, jnp.subtract)
-    shift, tol = jnp.maximum(10 * unrest, eps**0.7), eps**0.75
+    dot = _row_dot if rows else _dot
+    shift, tol = (8 * eps, 8 * eps) if rows else (jnp.maximum(10 * unrest, eps**0.7), eps**0.75)
+    steps = 4 * right.shape[-1] + 30 if rows else 1000
     held = lambda y: every(lambda a, b: a + shift * b, product(y), y)
-    size = _dot(right, right)
+    size = dot(right, right)
 
     def more(_, carry):
         y, rest, _ = carry
-        enough = jnp.clip(tol * jnp.sqrt(_ratio(size, _dot(rest, rest))), tol, 0.1)
-        found = conjugate_gradients(held, rest, tol=enough)
+        enough = jnp.clip(tol * jnp.sqrt(_ratio(size, dot(rest, rest))), tol, 0.1)
+        found = conjugate_gradients(held, rest, rows=rows, tol=enough, max_steps=steps)
         y = every(jnp.add, y, found)
         new = less(right, product(y))
-        return y, new, _dot(found, less(rest, new))
+        return y, new, dot(found, less(rest, new))
 
     first = (every(jnp.zeros_like, right), right, jnp.zeros_like(size))
     y, rest, gain = jax.lax.fori_loop(0, ROUNDS, more, first)
     shares = (
-        _ratio(_dot(rest, rest), jnp.maximum(size, whole)),
-        _ratio(jnp.abs(gain), _dot(y, less(right, rest))),
+        _ratio(dot(rest, rest), jnp.maximum(size, whole)),
+        _ratio(jnp.abs(gain), dot(y, less(right, rest))),
     )
     return y, jnp.sqrt(jnp.maximum(*shares))
 
@@ -211,7 +250,7 @@ def conjugate_gradients(product, right, *, rows=False, max_steps=1000, tol=None)
 
     def dot(a, b):
         if rows:
-            return every(lambda x, y: jnp.sum(x * y, axis=-1, keepdims=True), a, b)
+            return every(_row_dot, a, b)
         total = _dot(a, b)
         return every(lambda _: total, a)
 
@@ -236,6 +275,10 @@ def conjugate_gradients(product, right, *, rows=False, max_steps=1000, tol=None)
 
 def _dot(a, b):
     return sum(jnp.sum(x * y) for x, y in zip(jax.tree.leaves(a), jax.tree.leaves(b)))
+
+
+def _row_dot(a, b):
+    return jnp.sum(a * b, axis=-1, keepdims=True)
 
 
 def _ratio(a, b):

@@ -213,7 +213,7 @@ def _rows(model, params, sources, weights):
             gram = gram.at[np.ix_(columns, columns)].add(weight * (coef.T @ coef))
             target = target.at[:, columns].add(weight * (source @ coef))
         problem = Quadratic(gram=gram, neg=target)
-        found, _ = nonnegative_least_squares(problem, jnp.zeros_like(target), tol=TOLERANCE)
+        found, *_ = nonnegative_least_squares(problem, jnp.zeros_like(target), tol=TOLERANCE)
         return [found[:, a:b] for a, b in itertools.pairwise(starts)]
 
     return jax.lax.map(one, (jax.tree.map(jnp.asarray, params), weights))
