@@ -213,12 +213,12 @@ def test_sixteen_degrees_of_sharing_are_one_program(pair, x64):
             traces.append(1)
             return super().step(*args)
 
-    options = {"restarts": 8, "max_steps": 15, "tol": 0.0}
+    options = {"restarts": 4, "max_steps": 15, "tol": 0.0}
     grid = js.sweep(
         js.JSNMF(0, (2, 3)), pair, key=KEY, shared=range(16), solver=Counting(), **options
     )
-    assert len(traces) == 1 and grid.objective.shape == (16, 8)
-    for shared in (0, 7, 15):
+    assert len(traces) == 1 and grid.objective.shape == (16, 4)
+    for shared in (0, 7):
         alone = js.fit(
             js.JSNMF(shared, (2, 3)), pair, key=KEY, solver=js.Multiplicative(), **options
         )
@@ -328,13 +328,12 @@ def test_jsnmf_of_one_source_points_to_nmf():
 # One compiled call for every rank.
 
 
-@pytest.mark.parametrize("kind", [js.JSNMF, RJSNMF], ids=str)
-def test_a_sweep_from_nothing_to_everything_shared_equals_the_fits_of_its_models(kind, pair, x64):
+def test_a_sweep_from_nothing_to_everything_shared_equals_the_fits_of_its_models(pair, x64):
     options = {"solver": js.Multiplicative(), "restarts": 2, "max_steps": 40}
     points = [{"shared": k, "specific": (3 - k, 4 - k)} for k in (0, 3)]
-    grid = js.sweep(kind(0, (3, 4)), pair, key=KEY, points=points, **options)
+    grid = js.sweep(RJSNMF(0, (3, 4)), pair, key=KEY, points=points, **options)
     for point in points:
-        alone = js.fit(kind(**point), pair, key=KEY, **options)
+        alone = js.fit(RJSNMF(**point), pair, key=KEY, **options)
         best = grid.best(**point)
         np.testing.assert_allclose(best.objective, alone.objective, rtol=1e-9)
         close(best.params, alone.params, 1e-6)
