@@ -25,6 +25,7 @@ from jaxshared.solvers.newton import polished
 from jaxshared.solvers.nnls import (
     LOOKS,
     PASSES,
+    doubtful,
     nonnegative_least_squares,
     nonnegative_minimum,
     row_minimum,
@@ -257,7 +258,8 @@ def _project(model, params, source, hyper, tol, max_sweeps):
     def slope(coef):
         return jnp.subtract(*model.halves(put(params, block, coef), sources, hyper, block))
 
-    return row_minimum(slope, several, coef, left, tol=tol, max_rounds=rounds)
+    alike = doubtful(params.bases[0].T @ params.bases[0])
+    return row_minimum(slope, several, coef, left, tol=tol, max_rounds=rounds, doubtful=alike)
 
 
 def _finished(model, coef, params, source, hyper):

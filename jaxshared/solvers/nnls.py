@@ -18,6 +18,7 @@ from jax import export
 from jaxshared.solvers.hals import column_passes
 
 __all__ = [
+    "doubtful",
     "face_minimum",
     "nonnegative_least_squares",
     "nonnegative_minimum",
@@ -60,20 +61,29 @@ def nonnegative_least_squares(problem, start, *, tol=None, max_passes=2000):
     z, left = settled_rows(passes, start, tol=tol, max_rounds=jnp.minimum(looks, LOOKS))
     if problem.seen:  # every row has a Gram matrix of its own
         slope = lambda z: jnp.subtract(*problem.halves(z))
-        return row_minimum(slope, passes, z, left, tol=tol, max_rounds=looks - LOOKS)
+        whole = problem.gram + sum(
+            part.weight * part.factor.T @ part.factor for part in problem.seen
+        )
+        options = {"tol": tol, "max_rounds": looks - LOOKS, "doubtful": doubtful(whole)}
+        return row_minimum(slope, passes, z, left, **options)
     if not z.shape[-1]:
         return z, left, jnp.zeros_like(left)
     linear = problem.neg if problem.rest is None else problem.neg - problem.rest
-    # Where columns are nearly alike a pass that changes nothing is not the end.
-    slow = (left > tol) | _doubtful(problem.gram)
+    slow = (left > tol) | doubtful(problem.gram)
     if problem.present is not None:
         slow &= problem.present[:, 0] > 0
     found, rest, lost = face_minimum(problem.gram, linear, z, slow, max_rounds=looks)
     return found, jnp.where(slow, rest, left), lost
 
 
-def _doubtful(gram):
-    """Whether rounding may matter: how much of a column, squared, the others do not say."""
+def doubtful(gram):
+    """Whether columns are so nearly alike that a pass which changes nothing need not be the end.
+
+    >>> bool(doubtful(jnp.eye(2))), bool(doubtful(jnp.ones((2, 2))))
+    (False, True)
+    """
+    if not gram.shape[-1]:
+        return jnp.asarray(False)
     diagonal = jnp.diagonal(gram)
     unit, rank = jnp.sqrt(jnp.where(diagonal > 0, diagonal, 1)), gram.shape[-1]
     scaled = jnp.where(jnp.eye(rank, dtype=bool), 1, gram / jnp.outer(unit, unit))
@@ -81,6 +91,7 @@ def _doubtful(gram):
     half = jax.lax.linalg.triangular_solve(
         root, jnp.eye(rank, dtype=gram.dtype), left_side=True, lower=True
     )
+    # How much of a column, squared, the others do not say: one over this.
     inverse = jnp.max(jnp.sum(half * half, axis=0))
     return ~(jnp.finfo(gram.dtype).eps * inverse < DOUBTFUL)
 
@@ -235,14 +246,14 @@ def _one_pass(gram, c, y, there):
     return jax.lax.fori_loop(0, y.shape[-1], column, y)
 
 
-def row_minimum(gradient, improve, start, left, *, tol, max_rounds):
+def row_minimum(gradient, improve, start, left, *, tol, max_rounds, doubtful=False):
     """The minimum beside ``start`` of a function of independent rows, by Newton steps row by row.
 
     Each is the exact minimum of the quadratic model over non-negative rows, halved until the slope along it
     does not turn: without a value for every row, convexity says that it falls. ``left`` is what each row
-    moved last; those at ``tol`` stay. Also how far the last step would have moved each row, and how far
-    roundings may have. Where Gram matrices of all rows would take too much memory, ``improve`` goes on
-    instead.
+    moved last; those at ``tol`` stay, unless ``doubtful``. Also how far the last step would have moved each
+    row, and how far roundings may have. Where Gram matrices of all rows would take too much memory,
+    ``improve`` goes on instead.
 
     >>> start, more = (jnp.array([[1.3]]), jnp.ones(1)), {"tol": 1e-6, "max_rounds": 9}
     >>> z, left, _ = row_minimum(lambda z: z**2 - 2, None, *start, **more)
@@ -277,7 +288,7 @@ def row_minimum(gradient, improve, start, left, *, tol, max_rounds):
         return new, left, lost, pending & ~done, count + 1
 
     running = lambda carry: jnp.any(carry[3]) & (carry[4] < jnp.minimum(max_rounds, STEPS))
-    first = (start, left, jnp.zeros_like(left), left > tol, 0)
+    first = (start, left, jnp.zeros_like(left), (left > tol) | doubtful, 0)
     z, left, lost, _, _ = jax.lax.while_loop(running, closer, first)
     return z, left, lost
 
