@@ -177,6 +177,30 @@ def test_what_a_minimum_leaves_open_has_no_derivative(x64):
     assert np.isfinite(slopes[0]) and np.isnan(slopes[1])
 
 
+def test_what_depends_on_the_gauge_has_the_derivative_of_factors_whose_scales_are_held(x64):
+    """By differences: minima beside, normalised, each column times what it had before."""
+    model, shapes, _ = MODELS["NMF"]
+    (x,) = make(shapes, model.aligned)
+    hyper = model.hyper((x,))
+    best = minimum(model, jax.jit(model.init)(jax.random.key(0), (x,)), (x,), hyper).params
+    normal = model.normalise(best)
+    change = moves(x, np.random.default_rng(3))
+    weights = np.random.default_rng(4).random(best.bases[0].shape)
+
+    def slope(t):
+        end = js.solve(model, best, (x + t * change,), hyper, max_steps=0, solver=js.HALS())
+        return jnp.sum(weights * end.params.bases[0])
+
+    def beside(t):
+        end = model.normalise(minimum(model, best, (x + t * change,), hyper).params).bases[0]
+        scales = jnp.max(best.bases[0], axis=0) / jnp.max(normal.bases[0], axis=0)
+        return jnp.sum(weights * end * scales)
+
+    difference = (beside(1e-5) - beside(-1e-5)) / 2e-5
+    found = [jax.jit(mode(slope))(0.0) for mode in (jax.grad, jax.jacfwd)]
+    np.testing.assert_allclose(found, difference, rtol=1e-5)
+
+
 def test_the_adjoint_is_one_of_three():
     params, x = js.Params((jnp.ones((3, 1)),), (jnp.ones((4, 1)),)), jnp.ones((3, 4))
     hyper = js.NMF(1).hyper((x,))
