@@ -17,7 +17,7 @@ import warnings
 
 import jax
 
-from jaxshared.app import commands, settings
+from jaxshared.app import commands, read, settings
 from jaxshared.app.inputs import MODELS
 from jaxshared.app.runs import Interrupted
 from jaxshared.data.structure import readable_bytes
@@ -94,7 +94,7 @@ def parser():
     add = _adder(subs, "demo", "what two halves of a manual have in common, as a report")
     add("-o", "--output", default="demo", help="folder for report.html (default: demo)")
     add("--quick", action="store_true", help="few samples and steps")
-    add("--seed", type=_whole, default=0)
+    add("--seed", type=read.whole, default=0)
     add("-q", "--quiet", action="store_true")
 
     add = _adder(subs, "fit", "shared and specific factors of files", FIT)
@@ -102,34 +102,51 @@ def parser():
     _model(add)
     _solver(add)
     _output(add, "jaxshared-fit")
-    add("--clusters", type=_count, metavar="N", help="also cluster samples (default: if --labels)")
-    add("--top", type=_count, default=8, metavar="N", help="terms shown per component (default: 8)")
+    add(
+        "--clusters",
+        type=read.count,
+        metavar="N",
+        help="also cluster samples (default: if --labels)",
+    )
+    add(
+        "--top",
+        type=read.count,
+        default=8,
+        metavar="N",
+        help="terms shown per component (default: 8)",
+    )
     text = "one of many processes: the files are parts of one source, or 'a-*.npz' in quotes each"
     add("--distributed", action="store_true", help=text)
     add("--coordinator", metavar="HOST:PORT", help="of process 0, where no scheduler says it")
-    add("--processes", type=_count, metavar="N", help="how many there are")
-    add("--process", type=_whole, metavar="I", help="which of them this is")
+    add("--processes", type=read.count, metavar="N", help="how many there are")
+    add("--process", type=read.whole, metavar="I", help="which of them this is")
 
     add = _adder(subs, "sweep", "many ranks and strengths in one compiled program", SWEEP)
     _sources(add)
     _model(add)
     _solver(add)
     _output(add, "jaxshared-sweep")
-    add("--vary", type=_axis, action="append", default=[], metavar="NAME=A,B", help="an axis")
+    add("--vary", type=read.axis, action="append", default=[], metavar="NAME=A,B", help="an axis")
     add("--total", type=int, metavar="R", help="keep shared + specific at R for every source")
 
     add = _adder(subs, "verify", "check hand-written updates against autodiff", VERIFY)
     _sources(add, number="*")
     _model(add)
-    add("--seed", type=_whole, default=0)
-    add("--limit", type=_count, default=100, metavar="N", help="corner of the files (default: 100)")
+    add("--seed", type=read.whole, default=0)
+    add(
+        "--limit",
+        type=read.count,
+        default=100,
+        metavar="N",
+        help="corner of the files (default: 100)",
+    )
     add("--long", action="store_true", help="show every check")
 
     add = _adder(subs, "retrieve", "samples of a run that are nearest to a query", RETRIEVE)
     add("run", help="folder of a fit")
     add("--query", action="append", required=True, metavar="WORDS", help="may be repeated")
     add("--source", type=int, default=0, help="which source to search (default: 0)")
-    add("--top", type=_count, default=10, metavar="N", help="hits per query (default: 10)")
+    add("--top", type=read.count, default=10, metavar="N", help="hits per query (default: 10)")
     add("--vocabulary", metavar="FILE", help="one term per feature (default: that of the run)")
     add("--items", metavar="FILE", help="one title per sample, shown instead of its number")
     add("--exact", action="store_true", help="whole terms only: car is not carpet")
@@ -137,8 +154,14 @@ def parser():
     add = _adder(subs, "report", "write the report of a run again, with names or labels")
     add("run", help="folder of a fit")
     _names(add)
-    add("--clusters", type=_count, metavar="N")
-    add("--top", type=_count, default=8, metavar="N", help="terms shown per component (default: 8)")
+    add("--clusters", type=read.count, metavar="N")
+    add(
+        "--top",
+        type=read.count,
+        default=8,
+        metavar="N",
+        help="terms shown per component (default: 8)",
+    )
     return top
 
 
@@ -170,8 +193,10 @@ def _adder(subs, name, text, epilog=None):
 def _sources(add, number="+"):
     add("sources", nargs=number, metavar="FILE", help="one file per source")
     add("--transpose", action="store_true", help="rows of the files are samples")
-    add("--header", type=_yes, metavar="yes/no", help="text tables: the first row holds names")
-    add("--index", type=_yes, metavar="yes/no", help="text tables: the first column holds names")
+    add("--header", type=read.yes, metavar="yes/no", help="text tables: the first row holds names")
+    add(
+        "--index", type=read.yes, metavar="yes/no", help="text tables: the first column holds names"
+    )
     add(
         "--align", choices=("union", "common"), help="names that not all files have (see the guide)"
     )
@@ -180,12 +205,12 @@ def _sources(add, number="+"):
     add("--title", metavar="COLUMN", help="tables of texts: the column with titles to show")
     add("--tfidf", action="store_true", help="weight terms by their rarity")
     add("--stop-words", metavar="english|FILE", help="terms of texts to leave out, one per line")
-    add("--min-documents", type=_count, default=1, metavar="N", help="leave out rarer terms")
+    add("--min-documents", type=read.count, default=1, metavar="N", help="leave out rarer terms")
     _names(add)
 
 
 def _names(add):
-    add("--names", type=_words, metavar="A,B", help="of the sources (default: of the files)")
+    add("--names", type=read.words, metavar="A,B", help="of the sources (default: of the files)")
     add("--vocabulary", metavar="FILE", help="text, one term per feature")
     add("--labels", nargs="+", metavar="FILE", help="text, one category per sample, one file each")
 
@@ -194,22 +219,27 @@ def _model(add):
     names = ", ".join(MODELS)
     choices = {"type": str.lower, "choices": ("auto", *MODELS)}
     add("--model", default="auto", metavar="NAME", help=names, **choices)
-    add("--rank", type=_ints, metavar="R")
-    add("--shared", type=_ints, metavar="K", help="components that all sources share")
-    add("--specific", type=_ints, metavar="R,R", help="components of each source alone")
+    add("--rank", type=read.ints, metavar="R")
+    add("--shared", type=read.ints, metavar="K", help="components that all sources share")
+    add("--specific", type=read.ints, metavar="R,R", help="components of each source alone")
     add("--sharing", metavar="SETS", help='any pattern, as in "0+1=5,0=3,1=2"')
-    pair = {"type": _pair, "action": "append", "default": [], "metavar": "NAME=VALUE"}
+    pair = {"type": read.pair, "action": "append", "default": [], "metavar": "NAME=VALUE"}
     add("--set", dest="strengths", help="strengths and options of the model", **pair)
 
 
 def _solver(add):
     solvers = ("accelerated", "hals", "multiplicative", "projected")
     add("--solver", choices=solvers, default="accelerated")
-    add("--restarts", type=_count, metavar="N", help="the best is kept (default: up to 3, by cost)")
-    add("--max-steps", type=_count, default=500, metavar="N", help="(default: 500)")
+    add(
+        "--restarts",
+        type=read.count,
+        metavar="N",
+        help="the best is kept (default: up to 3, by cost)",
+    )
+    add("--max-steps", type=read.count, default=500, metavar="N", help="(default: 500)")
     add("--tol", type=float, default=1e-5, help="relative change to stop at (default: 1e-5)")
     add("--init", help="random, nndsvd, nndsvda, nndsvdar, allotted (default: the model's)")
-    add("--seed", type=_whole, default=0, help="the same seed, the same result (default: 0)")
+    add("--seed", type=read.whole, default=0, help="the same seed, the same result (default: 0)")
 
 
 def _output(add, default):
@@ -218,67 +248,15 @@ def _output(add, default):
     add("-q", "--quiet", action="store_true", help="no progress")
 
 
-def _yes(text):
-    if text not in ("yes", "no"):
-        raise argparse.ArgumentTypeError(f"{text!r} is neither yes nor no")
-    return text == "yes"
-
-
-def _words(text):
-    return tuple(text.split(","))
-
-
-def _ints(text):
-    """5 or 4,3 or 0:16:2, both ends included."""
-    try:
-        if ":" in text:
-            first, last, *step = (int(part) for part in text.split(":"))
-            return list(range(first, last + 1, *step))
-        return [int(part) for part in text.split(",")]
-    except (ValueError, TypeError):
-        message = f"{text!r} is not a rank: write 5, or 4,3, or 0:16:2"
-        raise argparse.ArgumentTypeError(message) from None
-
-
-def _value(text):
-    word = text.isidentifier() and text not in ("nan", "inf", "infinity")
-    return text if word else float(text)
-
-
-def _pair(text):
-    name, _, value = text.partition("=")
-    try:
-        values = tuple(_value(part) for part in value.split(","))
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=NUMBER") from None
-    return name, values[0] if len(values) == 1 else values
-
-
-def _whole(text, least=0):
-    number = int(text)
-    if not least <= number < 2**32:
-        raise argparse.ArgumentTypeError(f"{text} is not from {least} to {2**32 - 1}")
-    return number
-
-
-def _count(text):
-    return _whole(text, least=1)
-
-
-def _axis(text):
-    name, value = _pair(text)
-    return name, list(value) if isinstance(value, tuple) else [value]
-
-
 def main(arguments=None):
     """Run one command; returns the exit code.
 
     Given ``arguments``, it is a plain function; as a command it also keeps compiled programs and
     takes ``kill`` for Ctrl-C, which are the process's business.
     """
-    folder = "."
+    folder, leave = ".", arguments is None
     try:
-        if arguments is None:
+        if leave:
             arguments = sys.argv[1:]
             signal.signal(signal.SIGTERM, _stop)
             sys.unraisablehook = _again
@@ -290,9 +268,9 @@ def main(arguments=None):
             _check_address_space()
             return command(asked)
     except Interrupted as error:
-        return _complain(error, 130)
+        return _stopped(error, leave)
     except KeyboardInterrupt:
-        return _complain("interrupted; nothing was lost that was already kept.", 130)
+        return _stopped("interrupted; nothing was lost that was already kept.", leave)
     except BrokenPipeError:  # the reader of a pipe has seen enough
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115
         return 0
@@ -344,6 +322,16 @@ def _asked(arguments):
 
 def _stop(number, frame):
     raise KeyboardInterrupt
+
+
+def _stopped(error, leave):
+    """One line, and 130. A command ends here: torn out of a compilation, JAX crashes at the usual end."""
+    _complain(error, 130)
+    if leave:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(130)
+    return 130
 
 
 def _again(lost):

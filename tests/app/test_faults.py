@@ -219,6 +219,16 @@ def test_two_runs_do_not_share_a_folder_and_a_stopped_one_goes_on(files, capsys)
     assert "other settings (seed differ)" in capsys.readouterr().err
 
 
+def test_a_signal_while_programs_are_compiled_ends_in_one_line(files):
+    """It ended in a segmentation fault: JAX did not survive the end of Python."""
+    process = started(files)
+    time.sleep(1)  # the first program is being compiled
+    process.send_signal(signal.SIGTERM)
+    _, said = process.communicate(timeout=300)
+    assert process.returncode == 130 and said.count("\n") == 1
+    assert set(os.listdir("out")) <= {"checkpoint.npz", "settings.json"}
+
+
 def test_a_run_that_was_killed_holds_no_lock(files):
     first = started(files)
     first.kill()
