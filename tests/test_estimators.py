@@ -207,7 +207,7 @@ def test_views_have_one_set_of_amounts():
         model.transform([frames[0], frames[1][list("dcba")]])
     one = MultiViewNMF(3, views=[slice(0, 5), range(5, 9)], random_state=0, max_iter=100).fit(X)
     assert one.inverse_transform(one.transform(X)).shape == X.shape
-    with pytest.raises(ValueError, match="X is one matrix"):
+    with pytest.raises(ValueError, match="X is no list of matrices"):
         MultiViewNMF(3).fit(X)
 
 

@@ -46,6 +46,24 @@ def as_pattern(sharing):
     >>> as_pattern({(1, 0): 3, (0,): 2, (1,): 2})
     (((0, 1), 3), ((0,), 2), ((1,), 2))
     """
+    pairs = _pairs(sharing)
+    sets = [members for members, _ in pairs]
+    for members in sets:
+        if not members or len(set(members)) < len(members):
+            raise ValueError(f"sharing set {members} is not a set of source indices from 0 up.")
+        if sets.count(members) > 1:
+            raise ValueError(f"sharing set {members} is given twice: add its ranks up instead.")
+    named = {i for members in sets for i in members}
+    missing = sorted(set(range(1 + max(named, default=0))) - named)
+    if missing:
+        raise ValueError(
+            f"no sharing set has sources[{missing[0]}]: name every source, with rank 0 if need be."
+        )
+    return pairs
+
+
+def _pairs(sharing):
+    """((members, rank), ...), whichever way they were written down."""
     given = sharing.items() if isinstance(sharing, Mapping) else sharing
     given = None if isinstance(given, str) else given
     try:
@@ -69,18 +87,6 @@ def as_pattern(sharing):
         (s, whole_number(rank, f"the rank of sharing set {s}", 0, MOST["rank"]))
         for s, rank in pairs
     )
-    sets = [members for members, _ in pairs]
-    for members in sets:
-        if not members or len(set(members)) < len(members):
-            raise ValueError(f"sharing set {members} is not a set of source indices from 0 up.")
-        if sets.count(members) > 1:
-            raise ValueError(f"sharing set {members} is given twice: add its ranks up instead.")
-    named = {i for members in sets for i in members}
-    missing = sorted(set(range(1 + max(named, default=0))) - named)
-    if missing:
-        raise ValueError(
-            f"no sharing set has sources[{missing[0]}]: name every source, with rank 0 if need be."
-        )
     return pairs
 
 
@@ -128,7 +134,7 @@ def given_sets(sharing, num_sources):
     """Members of each basis; ranks in ``sharing`` do not matter, since the factors have their own."""
     if sharing is None:
         return paper_sets(num_sources)
-    return tuple(members for members, _ in as_pattern(sharing))
+    return tuple(members for members, _ in _pairs(sharing))
 
 
 def sets_of(sets, index):

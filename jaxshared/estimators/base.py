@@ -128,7 +128,7 @@ def _weights(weights, X):
     """One finite weight per row, or None."""
     if weights is None:
         return None
-    numbers(weights, "sample_weight", least=0)
+    numbers(weights, "sample_weight")
     return _check_sample_weight(weights, X, ensure_non_negative=True)
 
 

@@ -241,7 +241,7 @@ def test_errors_say_what_came_and_what_to_do():
             boolean.asso(x, bad)
     with pytest.raises(ValueError, match="do not broadcast"):
         boolean.asso(x, 1, weights=np.ones((2, 3)))
-    with pytest.raises(ValueError, match="finite and >= 0"):
+    with pytest.raises(ValueError, match="weights has -1"):
         boolean.asso(x, 1, weights=-1)
     with pytest.raises(ValueError, match="one rank for each"):
         boolean.dominated((x, x), 1, (1,))
@@ -261,7 +261,7 @@ def test_errors_say_what_came_and_what_to_do():
         boolean.description_length(Params((0.3 * x, x), (np.ones((3, 6)),)), (x,))
     with pytest.raises(ValueError, match="asso takes one source"):
         boolean.asso((x, x), 1)
-    with pytest.raises(ValueError, match="use one or several of"):
+    with pytest.raises(ValueError, match="pass a list of methods"):
         boolean.select_ranks((x, x), method=())
     with pytest.raises(TypeError, match="min_suport: options of the method 'dominated'"):
         boolean.select_ranks((x, x), method="concat_asso", min_suport=3)

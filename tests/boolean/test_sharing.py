@@ -245,6 +245,6 @@ def test_words_name_the_sources_of_a_pair():
     one, none = np.ones((2, 1), bool), np.zeros((2, 0), bool)
     params = Params((one, none, none), (one, one, none))
     text = boolean.describe_factors(
-        params, ["a", "b"], names="xyz", sharing={(0, 1): 1, (0,): 0, (2,): 0}
+        params, ["a", "b"], names=list("xyz"), sharing={(0, 1): 1, (0,): 0, (2,): 0}
     )
     assert text.splitlines()[0] == "shared by x and y, factor 0: a, b"

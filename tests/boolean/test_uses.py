@@ -130,7 +130,7 @@ def test_factors_of_a_pair_go_by_the_names_of_its_sources():
     sharing = {(0, 1): 1, (1, 2): 1, (0,): 1}
     sources = planted(jax.random.key(3), features=30, samples=(20, 20, 20), sharing=sharing).sources
     model = SharedBMF(sharing, "shared_asso")
-    table = factors(model, model.fit(sources), sources, names="abc")
+    table = factors(model, model.fit(sources), sources, names=list("abc"))
     assert table.labels == ("a + b 0", "b + c 0", "a 0")
 
 

@@ -339,7 +339,7 @@ def _estimate(kind, called, /, **options):
         return _finite(kind(3, max_iter=5, random_state=0).fit_transform(**options))
     if called != "fit":
         return _finite(getattr(_fitted_estimator(kind), called)(**options))
-    data = {name: options.pop(name) for name in ("X", "groups") if name in options}
+    data = {name: options.pop(name) for name in ("X", "groups", "sample_weight") if name in options}
     made = kind(**options).fit(**data)
     return _check_factors(made.components_)
 
@@ -511,6 +511,8 @@ def make(call):
         n: _default(arguments, n) for n in arguments if call.function not in SPECIAL or n in FIRST
     }
     given = {n: v for n, v in given.items() if v is not None} | dict(call.arguments)
+    # rows that know of nothing good are called with nonsense in any case
+    names += [n for n, v in given.items() if _value(call.function, n, v).verdict == "bad"]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         given = {name: _value(call.function, name, chosen).make() for name, chosen in given.items()}

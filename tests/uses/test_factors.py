@@ -63,7 +63,7 @@ def test_bases_are_named_by_their_sources_and_have_unit_columns():
     cosines = found.bases["shared"].T @ found.bases["sun + post"]
     assert found.largest_coherence("shared", "sun + post") == pytest.approx(cosines.max())
     assert np.all(np.isnan(found.energy))  # no sources, no shares
-    with pytest.raises(ValueError, match="'moon', and no basis is called so"):
+    with pytest.raises(ValueError, match="one or other is 'moon': choose 'shared'"):
         found.largest_coherence("moon", "shared")
 
 
