@@ -38,6 +38,7 @@ MOST = {
     "max_sweeps": 10**8,
     "folds": 1_000,
     "draws": 100_000,
+    "rounds": 100_000,
     "inner": 10**6,
     "sweeps": 10**6,
     "check_every": 10**8,

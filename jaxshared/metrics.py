@@ -362,7 +362,9 @@ def _distribution(source, name):
     source = host(source)
     weights = np.asarray(source.sum(axis=1) if source.ndim == 2 else source, float).ravel()
     if np.any(weights < 0) or not np.isfinite(weights).all() or weights.sum() <= 0:
-        raise ValueError("a feature distribution needs finite weights >= 0 that are not all 0.")
+        raise ValueError(
+            f"{name} is zero everywhere or not finite: it has no feature distribution."
+        )
     return weights / weights.sum()
 
 

@@ -54,10 +54,10 @@ def as_pattern(sharing):
         if sets.count(members) > 1:
             raise ValueError(f"sharing set {members} is given twice: add its ranks up instead.")
     named = {i for members in sets for i in members}
-    missing = sorted(set(range(1 + max(named, default=0))) - named)
-    if missing:
+    if len(named) <= max(named, default=-1):  # the largest may be any number
+        missing = next(i for i in range(max(named)) if i not in named)
         raise ValueError(
-            f"no sharing set has sources[{missing[0]}]: name every source, with rank 0 if need be."
+            f"no sharing set has sources[{missing}]: name every source, with rank 0 if need be."
         )
     return pairs
 

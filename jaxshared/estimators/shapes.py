@@ -73,6 +73,8 @@ def stacked(members):
 
 def split_column(X, column):
     """The matrix without one column, and that column."""
+    if np.ndim(X) != 2:
+        raise ValueError(f"X has {np.ndim(X)} axes: pass a matrix (samples, features).")
     names = list(X.columns) if hasattr(X, "columns") else None
     (at,) = places_of([column], names, np.shape(X)[1], "group_column")
     if names is not None:

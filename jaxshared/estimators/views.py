@@ -126,8 +126,8 @@ class MultiViewNMF(Factors):
             joined = self._checked(np.concatenate([dense(each) for each in X], axis=1), reset)
             return np.split(joined, widths, axis=1)
         names = list(X.columns) if hasattr(X, "columns") else None
-        X = self._checked(X, reset)
         views = several(self.views, "views", "columns of each view")
+        X = self._checked(X, reset)
         return [
             X[:, places_of(view, names, X.shape[1], f"views[{i}]")] for i, view in enumerate(views)
         ]

@@ -63,6 +63,7 @@ ALIASES = {
     "specific": ("specific", "rank"),
     "shared": ("shared", "rank"),
     "damage": ("result.npz",),
+    "checks": ("checks", "reports"),
 }
 
 
@@ -474,6 +475,12 @@ def _cannot_tell(call):
     # NaN is what missing is for; observed wants sparse; weighted skips entries of weight zero.
     if call.function in ("missing", "observed", "weighted"):
         return True
+    arguments = FUNCTIONS[call.function][1]
+    rest = [n for n in arguments if n not in chosen and call.function in table.TABLE]
+    if any(_value(call.function, n, _default(arguments, n)).verdict == "bad" for n in rest):
+        return True  # no right value is known of what is not drawn
+    if call.function == "metrics.jensen_shannon" and chosen.get("second") == "flat":
+        return True  # weights of features
     if chosen.get("labels") == chosen.get("truth") == "others":  # as many of both
         return True
     if call.function in table.TABLE:  # how many sources, of which sizes, is their own business

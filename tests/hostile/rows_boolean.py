@@ -44,7 +44,7 @@ CALLS = {
     "boolean.select_ranks": {"sources": BOOLEANS, "shared": good([1, 2]) | bad([], 5, "a", [-1], [2.5], None), "specific": good([1]) | bad([], "a", [-1], [2.5]), "weights": BOOL_WEIGHTS, "threshold": THRESHOLD, "method": good("shared_asso") | bad("a", 5, ()), "max_steps": NO_STEPS},
     "boolean.select_sharing": {"sources": BOOLEANS, "ranks": good([1, 2]) | bad([], 5, "a", [-1], [2.5], None), "weights": BOOL_WEIGHTS, "threshold": THRESHOLD, "max_steps": NO_STEPS, "refined": good(1) | bad(-1, "a", None, 2.5)},
     "boolean.shares": {"params": BOOL_PARAMS, "sources": BOOLEANS},
-    "boolean.sweep": {"model": BOOL_MODEL, "sources": BOOLEANS, "key": {n: v for n, v in KEY.items() if n != "None"}, "restarts": SMALL, "max_steps": NO_STEPS, "shared": AXIS},
+    "boolean.sweep": {"model": BOOL_MODEL, "sources": BOOLEANS, "key": {n: v for n, v in KEY.items() if n != "None"}, "restarts": SMALL, "max_steps": NO_STEPS, "shared": AXIS | good([0])},
     "boolean.update_factors": {"params": BOOL_PARAMS, "sources": BOOLEANS, "weights": BOOL_WEIGHTS, "max_steps": NO_STEPS},
     "boolean.BooleanSweep.best": {"shared": good(1, 2) | bad(7, "a", None)},
     "boolean.BooleanSweep.lane": {"number": good(0, 1) | bad(2, -1, "a", None, 0.5)},
