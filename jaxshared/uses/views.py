@@ -27,7 +27,7 @@ from jaxshared.models import multinmf
 from jaxshared.models.multinmf import MultiNMF
 from jaxshared.penalties.agreement import scaled_coef
 from jaxshared.typing import AnyParams, Array, Source, Sources
-from jaxshared.uses.clustering import SCALES, cluster_coefs, scale_coefs
+from jaxshared.uses.clustering import SCALES, cluster_coefs
 
 __all__ = [
     "GAUGES",
@@ -123,8 +123,7 @@ def scale_of(coef: Any) -> str:
     >>> scale_of([[0.8, 0.1, 0.1], [0.1, 0.7, 0.2]]), scale_of([[0.4, 0.3, 0.3], [0.3, 0.3, 0.4]])
     ('hellinger', 'unit')
     """
-    coef = scale_coefs(coef, "raw")
-    coef = np.asarray(coef, np.float64)
+    coef = numbers(coef, "coef", ndim=2, least=0).astype(np.float64)
     total = coef.sum(axis=1)
     largest = coef.max(axis=1)[total > 0] / total[total > 0]
     return "hellinger" if largest.size and largest.mean() > PURE else "unit"
