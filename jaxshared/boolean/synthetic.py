@@ -61,7 +61,8 @@ def planted(
     num_sources = 1 + max(i for members in sets for i in members)
     if len(samples) != num_sources:
         raise ValueError(
-            f"{len(samples)} sample sizes for factors of {num_sources} sources: pass one each."
+            f"samples has {len(samples)} sizes, but shared and specific (or sharing) name {num_sources} "
+            f"sources: pass one each."
         )
     rng = np.random.default_rng(np.asarray(jax.random.key_data(key)).astype(np.uint64).tolist())
     draw = lambda rows, columns: rng.random((rows, columns)) < density

@@ -150,7 +150,9 @@ class BooleanMF(Grouped):
 
     def _fitted(self, parts, weights):
         if weights is not None:
-            raise ValueError("Boolean factors have no sample weights.")
+            raise ValueError(
+                "sample_weight: Boolean factors have no weights of samples, pass None."
+            )
         sources, key = [dense(part).T for part in parts], jax.random.key(self._seed())
         result = fit(self.model_, sources, key=key, max_steps=self.max_iter, restarts=self.n_init)
         return jax.tree.map(np.asarray, result)

@@ -336,6 +336,10 @@ def evaluate(
     relevant = metrics.zeros_and_ones(relevant, "relevant")
     if excluded is not None:
         excluded = metrics.zeros_and_ones(excluded, "excluded")
+        if excluded.shape != relevant.shape:
+            raise ValueError(
+                f"excluded is {excluded.shape} but relevant {relevant.shape}: both are (queries, items)."
+            )
         behind = metrics.ranked_relevance(ranking, excluded)
         order = np.argsort(behind, axis=1, kind="stable")
         ranking = np.take_along_axis(ranking, order, axis=1)

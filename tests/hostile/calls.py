@@ -64,6 +64,8 @@ ALIASES = {
     "shared": ("shared", "rank"),
     "damage": ("result.npz",),
     "checks": ("checks", "reports"),
+    "sample_weight": ("sample_weight", "Sample weights"),
+    "title": ("title", "column"),
 }
 
 
