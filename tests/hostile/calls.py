@@ -36,7 +36,7 @@ ALIASES = {
     "second": ("source", "matrix"),
     "target": ("target", "matrix", "num_clusters"),
     "model": ("model", "bases", "coefs", "factors", "source", "NMF"),
-    "result": ("bases", "coefs", "factor", "result"),
+    "result": ("bases", "coefs", "factor", "result", "the fit had"),
     "X": ("X", "Input", "convert", "data", "array", "Negative values", "feature", "sample"),
     "weights": ("weights", "source has no seen entry"),
     "params": ("bases", "coefs", "factor"),
