@@ -242,7 +242,7 @@ def shared_rank_curve(
     >>> shared_rank_curve(x, x[:, :10], [1, 2, 3], key=jax.random.key(0)).chosen
     2
     """
-    checked(locals(), threshold=between(0), ranks=each(whole(), "whole numbers"))
+    checked(locals() | options, threshold=between(0), ranks=each(whole(), "whole numbers"))
     ranks = np.asarray(ranks, dtype=int)
     first, second = (_unit_scale(source)[0] for source in as_sources((first, second)))
     product, model = Product.of(first, second), NMF(int(ranks.max()))

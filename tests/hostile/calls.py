@@ -56,7 +56,7 @@ ALIASES = {
     "lanes": ("bases", "coefs", "factor"),
     "coef": ("coefs",),
     "kind": ("kind",),
-    "hyper": ("hyper", "weights", "coherence", "agreement", "specificity"),
+    "hyper": ("hyper", "weights", "coherence", "agreement", "specificity", "sparsity"),
     "num_clusters": ("num_clusters", "clusters"),
     "rank": ("rank", "axis"),
     "sharing": ("sharing", "set"),
