@@ -483,6 +483,8 @@ def _cannot_tell(call):
         return True  # no right value is known of what is not drawn
     if call.function == "metrics.jensen_shannon" and chosen.get("second") == "flat":
         return True  # weights of features
+    if call.function == "clustering.scale_coefs" and chosen.get("coefs") == "negative":
+        return "scale" in chosen  # directions may have any sign, roots may not
     if chosen.get("labels") == chosen.get("truth") == "others":  # as many of both
         return True
     if call.function in table.TABLE:  # how many sources, of which sizes, is their own business
