@@ -18,7 +18,6 @@ from jaxshared.solvers.sensitivity import (
     conjugate_gradients,
     in_units,
     unrest,
-    within,
 )
 
 __all__ = ["polished"]
@@ -99,7 +98,11 @@ def _newton_step(z, slope, curve, free, units, left, clear, faces):
     again = lambda carry: carry[2] & (carry[3] < faces)
     present = every(lambda a: (faces == 0) & jnp.any(a > 0, axis=0), z)
     downhill = every(lambda a, g, u: jnp.maximum(a - g / u, 0) - a, z, slope, units)
-    first = (within(present, downhill), free, jnp.asarray(True), 0)
+    # What is on its way to zero goes there: held where it is, it would hold the others.
+    begin = every(
+        lambda p, d, f, a: jnp.where(p, d, jnp.where(f, 0, -a)), present, downhill, free, z
+    )
+    first = (begin, free, jnp.asarray(True), 0)
     return jax.lax.while_loop(again, face, first)[0]
 
 
