@@ -125,7 +125,7 @@ def _implicit_jvp(run, model, primals, tangents):
     clear, scale = problem.clearing(best, *fixed), problem.scale(best, *fixed)
     dz = sensitivity(problem.gradient, z, arguments, moves, clear=clear, scale=scale)
     # Where it is differentiated a fit is at that minimum: a slope of what is made of it is taken there too.
-    params, dparams = jax.jvp(problem.params, (z, *arguments), (dz, *moves))
+    params, dparams = jax.jvp(problem.finished, (z, *arguments), (dz, *moves))
     # To first order the objective does not feel that the minimum moves.
     least = functools.partial(problem.objective, z)
     objective, dobjective = jax.jvp(least, arguments, moves)
@@ -171,6 +171,10 @@ class _Reduced:
             value = unit_columns(value) if block in self.spheres else value
             units.append(kept(self.model.moving(block, value), value, held))
         return filled(self.model, self.put_back(units), sources, hyper)
+
+    def finished(self, z, start, sources, hyper):
+        """The same in the gauge that a solve ends in, which may depend on the hyper-parameters."""
+        return self.model.finish(self.params(z, start, sources, hyper), hyper)
 
     def objective(self, z, start, sources, hyper):
         """What was minimised."""

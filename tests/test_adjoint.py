@@ -208,3 +208,21 @@ def test_the_adjoint_is_one_of_three():
         js.solve(js.NMF(1), params, (x,), hyper, adjoint="implied")
     with pytest.raises(ValueError, match="pass tol=None"):
         js.solve(js.NMF(1), params, (x,), hyper, adjoint="checkpointed")
+
+
+def test_factors_whose_gauge_follows_the_weights_are_differentiated_in_it(x64):
+    """With a graph RGHCTC ends where the weighted squares of all bases of a component add up to 1."""
+    model, shapes, changes = MODELS["RGHCTC"]
+    model = model.replace(robust=False)
+    sources = make(shapes, model.aligned)
+    hyper, start = model.hyper(sources, **changes), model.init(jax.random.key(0), sources)
+
+    def whole(factor):
+        weights = factor * hyper.weights[0], hyper.weights[1]
+        now = hyper._replace(weights=weights)
+        bases = js.solve(model, start, sources, now, solver=js.HALS(), tol=1e-9).params.bases
+        return sum(w * jnp.sum(basis**2) for w, basis in zip(weights, bases))
+
+    value, slope = jax.jit(lambda factor: jax.jvp(whole, (factor,), (1.0,)))(1.0)
+    np.testing.assert_allclose(value, sum(model.ranks), rtol=1e-9)
+    np.testing.assert_allclose(slope, 0, atol=1e-9)

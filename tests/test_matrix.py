@@ -30,7 +30,7 @@ def test_a_cell_of_the_table_is_green(name, sparse, title, x64):
 
 
 def test_backtracked_gradient_steps_can_be_walked_back_through(x64):
-    """The halving of a step is a loop without a known end; its outcome is taken as it was found."""
+    """How often a step is halved is found by a loop without a known end; the rest is differentiated."""
     x = jnp.asarray(np.random.default_rng(0).gamma(1.0, size=(6, 7)))
     model = js.NMF(2, loss="kl")
     start = model.init(jax.random.key(0), (x,))
@@ -42,6 +42,14 @@ def test_backtracked_gradient_steps_can_be_walked_back_through(x64):
         ).objective
 
     change = jnp.asarray(np.random.default_rng(1).standard_normal(x.shape)) * x
-    reverse, forward, _ = slopes(outcome, x, change)
+    reverse, forward, difference = slopes(outcome, x, change)
     np.testing.assert_allclose(forward, reverse, rtol=1e-9)
+    np.testing.assert_allclose(reverse, difference, rtol=1e-5)
     assert np.isfinite(reverse) and abs(reverse) > 1e-3
+
+
+def test_strict_types_hold_for_hoyers_penalty():
+    model, x = js.NMF(3, penalties=(js.Hoyer("coefs"),)), js.as_source(np.ones((5, 6), np.float32))
+    start = model.init(jax.random.key(0), (x,))
+    with jax.numpy_dtype_promotion("strict"):
+        assert jax.eval_shape(lambda p: js.project(model, p, x), start).shape == (6, 3)

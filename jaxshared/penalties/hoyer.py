@@ -40,14 +40,15 @@ class Hoyer(Penalty):
 
     def value(self, model: Model, params: AnyParams, sources: Sources, hyper: AnyHyper) -> Array:
         """The mean over the columns that are there."""
-        parts, count = [], 0
+        parts, counts = [], []
         for field, at in block_refs(params, self.blocks):
             z = getattr(params, field)[at]
             square = jnp.sum(z * z, axis=0)
             there = square > 0
             ratio = jnp.sum(z, axis=0) / jnp.sqrt(jnp.where(there, square, 1)) / z.shape[0] ** 0.5
             parts.append(jnp.sum(jnp.where(there, ratio, 0)))
-            count = count + jnp.sum(there)
+            counts.append(jnp.sum(there, dtype=z.dtype))
+        count = sum(counts[1:], counts[0])
         return getattr(hyper, self.name) * sum(parts[1:], parts[0]) / jnp.maximum(count, 1)
 
     def touches(self, model: Model, params: AnyParams, ref: Ref) -> bool:

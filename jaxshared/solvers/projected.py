@@ -182,12 +182,17 @@ def curvature_bound(gram, rounds=3):
     return jnp.max(gram @ x / x, initial=0)
 
 
+def _norm(z):
+    """The norm, with a slope of zero where there is none."""
+    square = jnp.sum(z * z)
+    return jnp.where(square > 0, jnp.sqrt(jnp.where(square > 0, square, 1)), 0)
+
+
 def _backtracked(objective, constraint, z, gradient, curvature):
     """A projected step whose curvature is doubled until its quadratic model is an upper bound."""
     before = objective(z)
-    scale = jnp.linalg.norm(gradient) / jnp.maximum(jnp.linalg.norm(z), tiny(z.dtype))
-    # A search, not a function of anything: reverse mode takes the curvature as it was found.
-    curvature = jax.lax.stop_gradient(jnp.where(curvature > 0, curvature / 2, scale))
+    scale = _norm(gradient) / jnp.maximum(_norm(z), tiny(z.dtype))
+    first = jnp.where(curvature > 0, curvature / 2, scale)
 
     def trial(curvature):
         moved = restore(constraint, z - gradient / jnp.maximum(curvature, tiny(z.dtype)))
@@ -200,8 +205,11 @@ def _backtracked(objective, constraint, z, gradient, curvature):
         _, above = trial(2 * curvature)
         return 2 * curvature, count + 1, above
 
-    start = (curvature, 0, trial(curvature)[1])
-    curvature, _, above = jax.lax.while_loop(lambda c: c[2] & (c[1] < 60), double, start)
+    # How often it is doubled is found by a search, in which nothing is differentiated.
+    begin = jax.lax.stop_gradient(first)
+    start = (begin, 0, trial(begin)[1])
+    _, doubled, above = jax.lax.while_loop(lambda c: c[2] & (c[1] < 60), double, start)
+    curvature = first * jnp.exp2(doubled.astype(z.dtype))
     moved, _ = trial(curvature)
     # Rounding can refuse every step at a stationary point: then the block stays.
     return jnp.where(above | (objective(moved) > before), z, moved), curvature
