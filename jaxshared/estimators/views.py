@@ -14,7 +14,7 @@ from jaxshared.base import Params, Result, Solver
 from jaxshared.checks import one_of, several
 from jaxshared.data.seen import missing
 from jaxshared.estimators.base import FILL, Factors
-from jaxshared.estimators.shapes import dense, num_rows, places_of
+from jaxshared.estimators.shapes import dense, is_several, num_rows, places_of
 from jaxshared.fit import fit
 from jaxshared.models.colnmf import ColNMF
 from jaxshared.models.multinmf import MultiNMF
@@ -127,6 +127,10 @@ class MultiViewNMF(Factors):
             return np.split(joined, widths, axis=1)
         names = list(X.columns) if hasattr(X, "columns") else None
         views = several(self.views, "views", "columns of each view")
+        if is_several(X):
+            raise ValueError(
+                "X is a list of matrices, and views divides one: leave one of them out."
+            )
         X = self._checked(X, reset)
         return [
             X[:, places_of(view, names, X.shape[1], f"views[{i}]")] for i, view in enumerate(views)

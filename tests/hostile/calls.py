@@ -63,8 +63,12 @@ ALIASES = {
     "specific": ("specific", "rank"),
     "shared": ("shared", "rank"),
     "damage": ("result.npz",),
+    "sample_weight": ("sample_weight", "Sample weights"),  # scikit-learn's words
+    "excluded": ("excluded", "ranking"),
+    "kernels": ("kernels", "kernel"),
+    "n_shared": ("n_shared", "sharing set"),
+    "n_specific": ("n_specific", "sharing set"),
     "checks": ("checks", "reports"),
-    "sample_weight": ("sample_weight", "Sample weights"),
     "title": ("title", "column"),
 }
 
