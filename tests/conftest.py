@@ -19,8 +19,8 @@ import pytest
 from jaxshared import programs
 
 # Programs and traces are many small objects that live long: looking through them for rubbish after every
-# 2,000 new ones took a fifth of the time.
-gc.set_threshold(50_000, 20, 100)
+# 700 new ones took a fifth of the time.
+gc.set_threshold(10_000, 10, 10)
 
 # Set where tests run under JAX's default compilation: what depends on values is in tests/real.
 DEFAULT = "JAXSHARED_DEFAULT_COMPILATION"
@@ -88,11 +88,15 @@ def real_data():
 
 @pytest.fixture(autouse=True)
 def few_programs():
-    """Drop compiled programs before their memory maps run out: the kernel allows 65530."""
+    """Drop compiled programs before their memory maps (the kernel allows 65530) or the memory run out."""
     yield
-    maps = pathlib.Path("/proc/self/maps")
-    if maps.exists() and maps.read_bytes().count(b"\n") > 30_000:
+    process = pathlib.Path("/proc/self")
+    if not (process / "maps").exists():
+        return
+    resident = int((process / "statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    if resident > 8e9 or (process / "maps").read_bytes().count(b"\n") > 20_000:
         jax.clear_caches()
+        gc.collect()
 
 
 @pytest.fixture
