@@ -87,7 +87,9 @@ def grid_settings(axes, points):
         if any(set(point) != set(points[0]) for point in points):
             raise ValueError("points must be a list of settings with the same names.")
         return points
-    axes = {name: several(values, f"axis {name}", "values to try") for name, values in axes.items()}
+    for name, values in axes.items():
+        if not (isinstance(values, range) and values):  # which may be too long for a list
+            axes = axes | {name: several(values, f"axis {name}", "values to try")}
     sizes = [len(values) for values in axes.values()]
     if math.prod(sizes) > MOST_LANES:
         raise ValueError(

@@ -220,7 +220,7 @@ def test_a_sweep_mixes_ranks_and_hyper_parameters():
     assert grid.best(shared=2).params.bases[0].shape == (15, 2)
     for call, message in (
         (dict(colour=[1]), "JSNMF has no hyper-parameter 'colour': it has weights"),
-        (dict(shared=[]), "axis shared has no values"),
+        (dict(shared=[]), r"axis shared is \[\]"),
         (dict(points=[]), "points is .*at least one"),
     ):
         with pytest.raises(ValueError, match=message):
