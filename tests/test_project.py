@@ -366,7 +366,7 @@ def test_projections_that_are_not_finished_say_so():
     assert np.isnan(jax.jit(jax.grad(lambda x: jnp.sum(project(x))))(np.float32(x))).any()
 
 
-def test_coefs_that_rounding_moves_are_told_and_have_no_derivative_for_those_samples_alone():
+def test_coefs_that_rounding_moves_are_told():
     """In single precision bases of condition 1000 leave some samples open by a fifth, and others not."""
     basis, x, scale = alike(1000)
     x = x.copy()

@@ -108,13 +108,7 @@ def parser():
         metavar="N",
         help="also cluster samples (default: if --labels)",
     )
-    add(
-        "--top",
-        type=read.count,
-        default=8,
-        metavar="N",
-        help="terms shown per component (default: 8)",
-    )
+    _top(add)
     text = "one of many processes: the files are parts of one source, or 'a-*.npz' in quotes each"
     add("--distributed", action="store_true", help=text)
     add("--coordinator", metavar="HOST:PORT", help="of process 0, where no scheduler says it")
@@ -155,13 +149,7 @@ def parser():
     add("run", help="folder of a fit")
     _names(add)
     add("--clusters", type=read.count, metavar="N")
-    add(
-        "--top",
-        type=read.count,
-        default=8,
-        metavar="N",
-        help="terms shown per component (default: 8)",
-    )
+    _top(add)
     return top
 
 
@@ -213,6 +201,11 @@ def _names(add):
     add("--names", type=read.words, metavar="A,B", help="of the sources (default: of the files)")
     add("--vocabulary", metavar="FILE", help="text, one term per feature")
     add("--labels", nargs="+", metavar="FILE", help="text, one category per sample, one file each")
+
+
+def _top(add):
+    words = "terms shown per component (default: 8)"
+    add("--top", type=read.count, default=8, metavar="N", help=words)
 
 
 def _model(add):
