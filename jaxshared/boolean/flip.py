@@ -28,14 +28,14 @@ from jax import lax
 
 from jaxshared.arguments import checked, whole
 from jaxshared.base import Params, Result
+from jaxshared.boolean.matrices import as_boolean, as_weights, boolean_matrix, coverage
 from jaxshared.boolean.pattern import (
-    Factors,
+    BooleanFactors,
     given_sets,
     ranks_of,
     side_by_side,
     take_apart,
 )
-from jaxshared.boolean.product import as_boolean, as_weights, boolean_matrix, coverage
 from jaxshared.checks import short, whole_number
 from jaxshared.typing import AnyParams, Array, Sources
 
@@ -164,7 +164,7 @@ def flip_all(starts, sources, weights, max_steps=100, *, sets=None):
         ends = jax.tree.map(np.asarray, _flip_lanes(stacked, joined, weights, sizes, max_steps))
         for start, *end in zip(starts[first : first + batch], *ends):
             found = Flipped(*end)
-            factors = Factors(found.basis, found.coef)
+            factors = BooleanFactors(found.basis, found.coef)
             params = take_apart(factors, sets, ranks_of(start), sizes)
             flips.append(Flips(params, found.history[: int(found.num_steps) + 1], bool(found[-1])))
     return flips

@@ -23,14 +23,14 @@ import numpy as np
 from jaxshared.base import Params
 from jaxshared.boolean.asso import check_thresholds, greedy
 from jaxshared.boolean.flip import flip_all
+from jaxshared.boolean.matrices import as_boolean, as_weights
 from jaxshared.boolean.pattern import (
-    Factors,
+    BooleanFactors,
     given_pattern,
     side_by_side,
     take_apart,
     widest_first,
 )
-from jaxshared.boolean.product import as_boolean, as_weights
 from jaxshared.boolean.tiling import tile_factors
 from jaxshared.checks import one_of
 from jaxshared.typing import Sources
@@ -174,7 +174,7 @@ def _start_concat(sources, pattern, weights, thresholds, keep, candidates="all")
 
 
 def concat_factors(sources, rank, weights, thresholds, candidates="all", keep=None):
-    """Asso on the concatenated sources, as :class:`Factors` for each threshold."""
+    """Asso on the concatenated sources, as :class:`BooleanFactors` for each threshold."""
     one_of(candidates, "candidates", ("all", "joint"))
     joined, cells = _concatenate(sources, weights)
     parts = sources if candidates == "all" and len(sources) > 1 else ()
@@ -198,7 +198,7 @@ def split_factors(factors, sources, sets):
     order = np.concatenate(columns)
     users = np.array([[i in members for members in sets] for i in range(len(sources))])
     allowed = np.repeat(users, sizes, axis=0)[:, owner[order]]
-    found = Factors(factors.basis[:, order], factors.coef[:, order] & allowed)
+    found = BooleanFactors(factors.basis[:, order], factors.coef[:, order] & allowed)
     return take_apart(found, sets, [len(own) for own in columns], sizes)
 
 
@@ -206,7 +206,7 @@ def regroup(params, sources, sets):
     """Flips may empty a factor, or in one source: split again by where each has samples."""
     factors, _ = side_by_side(params, sets)
     alive = factors.basis.any(0)
-    return split_factors(Factors(*(z[:, alive] for z in factors)), sources, sets)
+    return split_factors(BooleanFactors(*(z[:, alive] for z in factors)), sources, sets)
 
 
 def _start_shared(sources, pattern, weights, thresholds, keep):
@@ -258,7 +258,7 @@ def given_tiles(sources, pattern, weights, *, given=None, **mining):
 def greedy_factors(sources, pattern, weights, threshold, given, keep=None):
     """Asso for every set that is not ``given``, widest first, on cells that are not covered yet.
 
-    All :class:`Factors` by the number of their set, over the samples of its members.
+    All :class:`BooleanFactors` by the number of their set, over the samples of its members.
     """
     found, covered = {}, _Covered(sources)
     for s in widest_first([members for members, _ in pattern]):
@@ -274,7 +274,7 @@ def greedy_factors(sources, pattern, weights, threshold, given, keep=None):
 
 
 def join(found, sources, sets):
-    """:class:`Factors` by set, each over the samples of its members, as ``Params``."""
+    """:class:`BooleanFactors` by set, each over the samples of its members, as ``Params``."""
     sizes = [x.shape[1] for x in sources]
     parts = {
         s: dict(zip(members, _per_source(found[s].coef, [sizes[i] for i in members])))

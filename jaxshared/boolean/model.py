@@ -25,8 +25,8 @@ from jaxshared.boolean.closed import MAX_SETS, MAX_WORK, MINERS
 from jaxshared.boolean.flip import boolean_factors, check_sets
 from jaxshared.boolean.joint import METHODS, solve_joint
 from jaxshared.boolean.lanes import candidates_kept
+from jaxshared.boolean.matrices import as_boolean, as_weights, joint_reconstruct, weighted_error
 from jaxshared.boolean.pattern import as_pattern, columns_of, joint_pattern, ranks_of, sets_of
-from jaxshared.boolean.product import as_boolean, as_weights, joint_reconstruct, weighted_error
 from jaxshared.boolean.project import project, shares
 from jaxshared.checks import number, one_of, whole_number
 from jaxshared.problem import named_hyper

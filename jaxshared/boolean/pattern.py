@@ -17,7 +17,7 @@ from jaxshared.base import Params
 from jaxshared.checks import MOST, several, short, whole_number
 
 __all__ = [
-    "Factors",
+    "BooleanFactors",
     "as_pattern",
     "basis_of",
     "columns_of",
@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 
-class Factors(NamedTuple):
+class BooleanFactors(NamedTuple):
     """Columns of a Boolean factorisation: basis (features, rank) and coef (samples, rank)."""
 
     basis: np.ndarray
@@ -164,7 +164,7 @@ def basis_of(params, sets, index, numpy=np):
 
 
 def side_by_side(params, sets):
-    """``(Factors, users)`` of the sources side by side: all columns, over all samples.
+    """``(BooleanFactors, users)`` of the sources side by side: all columns, over all samples.
 
     ``users`` is (columns, sources): a source that is no user of a column never gets it.
     """
@@ -178,7 +178,7 @@ def side_by_side(params, sets):
             coefs[i][:, ends[s] : ends[s + 1]] = np.asarray(params.coefs[i])[:, own]
             users[ends[s] : ends[s + 1], i] = True
     basis = np.concatenate([np.asarray(z, bool) for z in params.bases], axis=1)
-    return Factors(basis, np.concatenate(coefs)), users
+    return BooleanFactors(basis, np.concatenate(coefs)), users
 
 
 def take_apart(factors, sets, ranks, sizes):

@@ -16,8 +16,8 @@ from jax import lax
 
 from jaxshared.base import Model
 from jaxshared.boolean.flip import boolean_factors, move_coef
+from jaxshared.boolean.matrices import as_boolean, boolean_matrix, coverage
 from jaxshared.boolean.pattern import basis_of, given_sets, ranks_of, side_by_side
-from jaxshared.boolean.product import as_boolean, boolean_matrix, coverage
 from jaxshared.checks import place
 from jaxshared.given import factors_of, model_of
 from jaxshared.typing import AnyParams, Array, Source, Sources

@@ -22,9 +22,9 @@ from jaxshared.base import Model, Result
 from jaxshared.boolean import joint
 from jaxshared.boolean.flip import Flipped, flip
 from jaxshared.boolean.lanes import greedy_start
+from jaxshared.boolean.matrices import as_boolean
 from jaxshared.boolean.model import as_result
-from jaxshared.boolean.pattern import Factors, take_apart
-from jaxshared.boolean.product import as_boolean
+from jaxshared.boolean.pattern import BooleanFactors, take_apart
 from jaxshared.checks import hyper_of, place, whole_number
 from jaxshared.given import model_of
 from jaxshared.grid import Grid, apart, grid_settings
@@ -213,15 +213,15 @@ def _last(end):
 def _result(model, pattern, end, threshold, sources):
     """The Result of one lane, with the factors of its own, unpadded model."""
     flipped, users = Flipped(*end[0]), end[1]
-    factors, sizes = Factors(flipped.basis, flipped.coef), [x.shape[1] for x in sources]
+    factors, sizes = BooleanFactors(flipped.basis, flipped.coef), [x.shape[1] for x in sources]
     if model.method == "concat_asso":
         alive = factors.basis.any(0) & users.any(1)
-        factors = Factors(*(z[:, alive] for z in factors))
+        factors = BooleanFactors(*(z[:, alive] for z in factors))
         params = joint.split_factors(factors, sources, model.sets)
     else:
         starts = np.cumsum([0, *(width for _, width in pattern)])
         keep = np.concatenate([start + np.arange(r) for start, r in zip(starts, model.ranks)])
-        factors = Factors(*(z[:, keep] for z in factors))
+        factors = BooleanFactors(*(z[:, keep] for z in factors))
         params = take_apart(factors, model.sets, model.ranks, sizes)
     steps = int(flipped.num_steps)
     history = jnp.asarray(flipped.history[: steps + 1])

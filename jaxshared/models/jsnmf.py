@@ -14,7 +14,7 @@ import operator
 from typing import Any
 
 from jaxshared.checks import several
-from jaxshared.data.sharing import check_sharing
+from jaxshared.data.sets import check_sharing
 from jaxshared.models.shared import SharedBasis
 
 __all__ = ["JSNMF"]

@@ -11,8 +11,8 @@ from jaxshared.alike import component_columns, kinds, paired
 from jaxshared.base import Result
 from jaxshared.boolean.flip import flip_all
 from jaxshared.boolean.joint import Solution
+from jaxshared.boolean.matrices import as_boolean
 from jaxshared.boolean.model import BooleanModel, as_result
-from jaxshared.boolean.product import as_boolean
 from jaxshared.typing import AnyHyper, Array, Sources
 
 __all__ = ["boolean_consensus"]

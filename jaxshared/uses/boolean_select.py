@@ -10,7 +10,7 @@ import numpy as np
 from jaxshared.base import Model
 from jaxshared.boolean import JSBMF
 from jaxshared.boolean.select import select_ranks
-from jaxshared.boolean.sharing import select_sharing
+from jaxshared.boolean.select_sets import select_sharing
 from jaxshared.typing import Sources
 from jaxshared.uses.choice import Curve, Selection, elbow
 

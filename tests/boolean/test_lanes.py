@@ -11,7 +11,7 @@ from jaxshared.boolean import JSBMF, planted
 from jaxshared.boolean.asso import cutoffs
 from jaxshared.boolean.joint import METHODS
 from jaxshared.boolean.lanes import _candidates
-from jaxshared.boolean.pattern import Factors, side_by_side, take_apart
+from jaxshared.boolean.pattern import BooleanFactors, side_by_side, take_apart
 from jaxshared.boolean.sweep import _lanes
 
 THRESHOLDS = [0.4, 0.5, 0.6, 0.7]
@@ -115,7 +115,7 @@ def test_flips_are_pure_with_starts_and_weights_as_lanes():
     ends = run(jax.tree.map(lambda *z: jnp.stack(z), *starts), weights)
     assert ends.stable.all()
     for i, start in enumerate(starts):
-        params = take_apart(Factors(*start), ((0, 1), (0,), (1,)), (3, 2, 2), sizes)
+        params = take_apart(BooleanFactors(*start), ((0, 1), (0,), (1,)), (3, 2, 2), sizes)
         for j, weight in enumerate(np.asarray(weights)):
             wanted = boolean.update_factors(params, data.sources, weights=weight)
             wanted, _ = side_by_side(wanted, ((0, 1), (0,), (1,)))

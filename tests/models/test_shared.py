@@ -10,7 +10,7 @@ import scipy.optimize
 import scipy.sparse
 
 import jaxshared as js
-from jaxshared.initial import factors as start
+from jaxshared.initial import methods as start
 from jaxshared.models.inmf import INMF
 from jaxshared.models.rjsnmf import RJSNMF
 
