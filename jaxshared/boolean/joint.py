@@ -7,7 +7,7 @@ The paper's pattern has one set s of all sources and one of each alone: :math:`B
 other can be given by ``sharing``. ``concat_asso`` factorises the concatenated sources and lets each
 factor decide whose it is; ``shared_asso`` takes the factors of the widest sets first and those of
 narrower ones over what they leave; ``dominated`` does the same with shared factors that cover no
-zero. All end with sweeps of flips.
+zero. All end with rounds of flips.
 
 A factor belongs to the narrowest set of the pattern that has all its users. In the paper's pattern
 of more than two sources it is therefore shared when two or more use it.
@@ -94,7 +94,7 @@ def shared_asso(
     ``specific``: one rank per source. ``sharing``: in place of both, a map from tuples of source
     indices to ranks; the widest sets are served first. ``weights``: per source; None (eq. 3.2) or
     ``"balanced"`` (eq. 3.3). ``threshold``: of Asso; several are run side by side and the best end
-    is kept (0.5). ``max_steps``: sweeps of flips at most (100). Returns ``Params(bases, coefs)`` of
+    is kept (0.5). ``max_steps``: rounds of flips at most (100). Returns ``Params(bases, coefs)`` of
     bool arrays, bases in the order of the pattern: shared, specific to source 0, ...
 
     >>> common, own = np.kron([[1, 0]], np.ones((4, 3))), np.kron([[0, 1]], np.ones((2, 3)))
@@ -136,7 +136,7 @@ def _asked(method, sources, shared, specific, *, sharing=None, **options):
 
 
 class Solution(NamedTuple):
-    """Factors, the error at the start and after each sweep, and whether the flips settled."""
+    """Factors, the error at the start and after each round, and whether the flips settled."""
 
     params: Params
     history: np.ndarray

@@ -163,8 +163,8 @@ class BooleanModel(Model):
     ) -> Result:
         """The factors of smallest objective over all thresholds, as :class:`jaxshared.Result`.
 
-        ``num_steps`` counts sweeps of flips and ``history`` the objective after each. ``violation``
-        is zero when no single flip lowers the objective, else the share that the last sweep still
+        ``num_steps`` counts rounds of flips and ``history`` the objective after each. ``violation``
+        is zero when no single flip lowers the objective, else the share that the last round still
         won. The first fit is deterministic; each further one of ``restarts`` leaves out random
         candidates of Asso, drawn by ``key``, and the best is kept. There is too little to wait for
         to show ``progress``.

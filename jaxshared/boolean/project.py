@@ -98,14 +98,14 @@ def cover_samples(basis: Array, source: Source) -> Array:
     coef, _, _ = lax.while_loop(lambda state: state[2], more, state)
     everywhere = jnp.ones_like(coef)
 
-    def sweep(state):
+    def once(state):
         coef, counts, _ = state
         move = lambda column, carry: move_coef(sign, everywhere, column, carry)
         _, new, counts = lax.fori_loop(0, rank, move, (basis, coef, counts))
         return new, counts, (new != coef).any()
 
     state = (coef, coverage(basis, coef).astype(jnp.int16), jnp.bool_(True))
-    return lax.while_loop(lambda state: state[2], sweep, state)[0]
+    return lax.while_loop(lambda state: state[2], once, state)[0]
 
 
 _cover_samples = jax.jit(cover_samples)
