@@ -27,7 +27,6 @@ from jaxshared.sweep import sweep
 from jaxshared.typing import Array, Path, Sources
 from jaxshared.uses.boolean_consensus import boolean_consensus
 from jaxshared.uses.clustering import seed_of
-from jaxshared.uses.columns import unit_bases
 from jaxshared.uses.stability import refuse_given, refuse_race
 
 __all__ = ["Consensus", "consensus"]
@@ -93,7 +92,7 @@ def consensus(
         return Consensus(result._replace(names=names), *rest)
     grid = sweep(model, sources, key=key, restarts=restarts, checkpoint=checkpoint, **options)
     grid = grid.whole()
-    lanes = [unit_bases(model, grid.lane(lane).params) for lane in range(restarts)]
+    lanes = [model.normalise(grid.lane(lane).params) for lane in range(restarts)]
     columns = [component_columns(model, lane) for lane in lanes]
     own = [kind for kind in kinds(model, lanes[0]) if len(kind)]
     groups = [
@@ -103,7 +102,7 @@ def consensus(
     middle = _middle(model, lanes, own, groups)
     last = beside(checkpoint, "last")
     result = fit(model, sources, key=key, init=middle, checkpoint=last, **options)
-    final = component_columns(model, unit_bases(model, result.params))
+    final = component_columns(model, model.normalise(result.params))
     stability = np.concatenate(
         [_stability(final[:, kind], [lane[:, kind] for lane in columns]) for kind in own]
     )

@@ -21,7 +21,7 @@ from jaxshared.data.tables import needed
 from jaxshared.given import factors_of
 from jaxshared.lost import lost_columns, lost_components, set_names, source_names
 from jaxshared.typing import AnyParams, Sources
-from jaxshared.uses.amounts import cosines, energies, energy_order, mass_shares, unit_columns
+from jaxshared.uses.amounts import cosines, energies, energy_order, mass_shares, columns_and_norms
 
 __all__ = ["Example", "Factors", "Frames", "factors", "lost_components"]
 
@@ -260,7 +260,7 @@ def _made(model, params, parts, names, basis_names, energy, top, norm):
     gone, order = lost_columns(model, params), energy_order(parts)
     parts = tuple(_ordered(*part, own) for part, own in zip(parts, order))
     number = NORMS[norm] if not isinstance(model, BooleanModel) else None
-    units = [unit_columns(basis, number) for _, basis, _ in parts]
+    units = [columns_and_norms(basis, number) for _, basis, _ in parts]
     labels = [[f"{name} {r}" for r in own] for name, own in zip(basis_names, order)]
     starts = np.cumsum([0, *(len(own) for own in order)])
     order = np.concatenate([own + start for own, start in zip(order, starts)]).astype(int)
@@ -277,11 +277,11 @@ def _made(model, params, parts, names, basis_names, energy, top, norm):
         terms=tuple(
             _top_terms(column, names.features[min(members)], top)
             for (members, basis, _) in parts
-            for column in unit_columns(basis, 2)[0].T
+            for column in columns_and_norms(basis, 2)[0].T
         ),
         shares=shares,
         energy=energy[order],
-        coherence=cosines([unit_columns(basis, 2)[0] for _, basis, _ in parts]),
+        coherence=cosines([columns_and_norms(basis, 2)[0] for _, basis, _ in parts]),
         lost=tuple(label for label, at in zip(flat, order) if gone[at]),
         lopsided=tuple(
             label

@@ -33,7 +33,7 @@ from jaxshared.data.text import Texts, query_vectors
 from jaxshared.given import factors_of
 from jaxshared.project import project
 from jaxshared.typing import AnyParams, Array, ArrayLike, Source
-from jaxshared.uses.columns import boolean_cosines, unit_bases
+from jaxshared.uses.columns import boolean_cosines
 
 __all__ = [
     "Hidden",
@@ -184,7 +184,7 @@ def retrieve(
     A query names some features and says nothing of the others, so with Boolean factors it is not
     projected: its coefs are its cosines with the factors.
 
-    To answer more than once, give ``index = build_index(unit_bases(model, params).coefs[source])``.
+    To answer more than once, give ``index = build_index(model.normalise(params).coefs[source])``.
 
     >>> import jaxshared as js
     >>> x = jnp.array([[2.0, 1.0, 0.0, 0.0], [2.0, 1.0, 0.0, 0.0], [0.0, 0.0, 3.0, 1.0]])
@@ -196,7 +196,7 @@ def retrieve(
     params = factors_of(model, params)
     # cosines depend on how long basis columns are: both sides are compared on columns of norm one
     source = place(source, "source", model.count_sources(params), "sources")
-    params = unit_bases(model, params)
+    params = model.normalise(params)
     index = build_index(params.coefs[source]) if index is None else index
     likened = boolean_cosines if model.searches else project
     return search(index, likened(model, params, queries, index=source), top=top)
