@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -73,6 +73,10 @@ class Model:
     best_restarts = 1
     #: Whether the model brings a search of its own, the method ``search``, and has no gradient.
     searches = False
+    #: Whether columns have a length that may move between basis and coef: zeros and ones have none.
+    has_lengths = True
+    #: Hyper-parameters whose values may be words.
+    worded: ClassVar[tuple[str, ...]] = ()
     #: Whether sharing sets say who uses which basis: ``sharing`` and ``sets_of`` are there.
     shares_bases = False
     #: Whether ``quadratic`` is written for every block.
@@ -100,26 +104,33 @@ class Model:
 
     # What a model may bring beside: declared here, with what holds where it does not.
 
-    def search(
-        self,
-        sources: Sources,
-        *,
-        key: Array,
-        hyper: AnyHyper | None = None,
-        restarts: int = 1,
-        max_steps: int = 500,
-        progress: bool = False,
-    ) -> Result:
-        """A search that is not steps of a solver, for models that say ``searches``: a Result."""
+    def search(self, sources: Sources, **options: Any) -> Result:
+        """A search that is not steps of a solver, for models that say ``searches``: a Result.
+
+        ``options`` are those of :func:`jaxshared.fit` that such a model has a use for: key, hyper,
+        restarts, max_steps, progress, checkpoint.
+        """
         raise NotImplementedError(f"{type(self).__name__} has no search of its own.")
 
-    def sweep(self, sources: Sources, *, key: Array, restarts: int = 1, **options: Any) -> Any:
-        """A grid of searches, for models that say ``searches``."""
+    def sweep(self, sources: Sources, **options: Any) -> Any:
+        """A grid of searches, for models that say ``searches``: a :class:`jaxshared.grid.Grid`."""
         raise NotImplementedError(f"{type(self).__name__} has no sweep of its own.")
+
+    def agree(self, sources: Sources, **options: Any) -> tuple[Result, Any, Any]:
+        """What restarts agree on, for models that say ``searches``; see :func:`jaxshared.consensus`."""
+        raise NotImplementedError(f"{type(self).__name__} has no consensus of its own.")
 
     def project(self, params: AnyParams, source: Source, index: int = 0) -> Array:
         """Coefs of new samples, for models that say ``searches``; others have a convex problem for it."""
         raise NotImplementedError(f"{type(self).__name__} has no projection of its own.")
+
+    def liken(self, params: AnyParams, queries: Source, index: int = 0) -> Array | None:
+        """Coefs of queries, which name features and say nothing of others; None where they are projected."""
+        return None
+
+    def energy(self, params: AnyParams, sources: Sources) -> Any:
+        """(components, sources): what each explains; None where products add up, and so tell it."""
+        return None
 
     def check_factors(self, params: AnyParams) -> None:
         """A ValueError for factors that are not the model's, of models that say ``searches``."""
@@ -131,6 +142,10 @@ class Model:
     def ranks(self) -> tuple[int, ...]:
         """The number of components of each kind, as in the model's own fields."""
         return (self.rank,)
+
+    def ranks_of(self, params: AnyParams) -> tuple[int, ...]:
+        """The same of these factors, which a search may have made fewer."""
+        return self.ranks
 
     def components(self, params: AnyParams) -> AnyParams:
         """Which component (numbered over all ``ranks``) each column of each block belongs to.

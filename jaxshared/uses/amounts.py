@@ -10,7 +10,7 @@ import numpy as np
 
 from jaxshared.data.products import squared_norm
 
-__all__ = ["cosines", "energies", "energy_order", "mass_shares", "columns_and_norms"]
+__all__ = ["columns_and_norms", "cosines", "energies", "energy_order", "mass_shares"]
 
 
 def energy_order(parts):

@@ -11,7 +11,6 @@ import numpy as np
 
 from jaxshared.arguments import among, checked, whole
 from jaxshared.base import Model
-from jaxshared.boolean.model import BooleanModel
 from jaxshared.checks import one_of, whole_number
 from jaxshared.data.names import Names
 from jaxshared.data.order import in_fit_order
@@ -21,7 +20,7 @@ from jaxshared.data.tables import needed
 from jaxshared.given import factors_of
 from jaxshared.lost import lost_columns, lost_components, set_names, source_names
 from jaxshared.typing import AnyParams, Sources
-from jaxshared.uses.amounts import cosines, energies, energy_order, mass_shares, columns_and_norms
+from jaxshared.uses.amounts import columns_and_norms, cosines, energies, energy_order, mass_shares
 
 __all__ = ["Example", "Factors", "Frames", "factors", "lost_components"]
 
@@ -250,16 +249,15 @@ def factors(
 
 def _energy(model, params, parts, sources, count):
     sources = None if sources is None else bare(sources)
-    if isinstance(model, BooleanModel) and sources is not None:  # factors unite, they do not add
-        return model.energy(params, sources)
-    return energies(parts, sources, count)
+    own = None if sources is None else model.energy(params, sources)
+    return energies(parts, sources, count) if own is None else own
 
 
 def _made(model, params, parts, names, basis_names, energy, top, norm):
     """Everything in the order of energy, on one scale."""
     gone, order = lost_columns(model, params), energy_order(parts)
     parts = tuple(_ordered(*part, own) for part, own in zip(parts, order))
-    number = NORMS[norm] if not isinstance(model, BooleanModel) else None
+    number = NORMS[norm] if model.has_lengths else None
     units = [columns_and_norms(basis, number) for _, basis, _ in parts]
     labels = [[f"{name} {r}" for r in own] for name, own in zip(basis_names, order)]
     starts = np.cumsum([0, *(len(own) for own in order)])
