@@ -215,6 +215,10 @@ class BooleanModel(Model):
 
         return agree(self, sources, **options)
 
+    def within(self, sources: Sources, sharing: dict, bits: float, **options: Any) -> Any:
+        """The model with this sharing, or what it can say of it, and the bits that it takes."""
+        return self.replace(sharing=sharing), bits
+
     def _solve(self, sources, hyper, max_steps, keep=None):
         return solve_joint(
             self.method,
@@ -305,3 +309,19 @@ class JSBMF(BooleanModel):
     def sharing(self) -> tuple[Any, ...]:
         """Everything shared by all, then one specific set per source."""
         return joint_pattern(self.shared, self.specific)
+
+    def within(self, sources: Sources, sharing: dict, bits: float, **options: Any) -> Any:
+        """One set of all sources and one for each alone, searched again where others came beside them."""
+        from jaxshared.boolean.select import select_ranks  # as sweep
+
+        sharing, everyone = dict(sharing), tuple(range(self.num_sources))
+        shared = sharing.pop(everyone, 0)
+        own = [sharing.get((i,), 0) for i in everyone]
+        partly = sum(sharing.values()) - sum(own)
+        if not partly:
+            return self.replace(shared=shared, specific=tuple(own)), bits
+        options.pop("refined", None)
+        around = tuple(range(max(0, rank), rank + partly + 1) for rank in own)
+        ranks = dict(shared=range(shared, shared + partly + 1), specific=around)
+        again = select_ranks(sources, **ranks, **options)
+        return self.replace(shared=again.shared, specific=again.specific), again.length.total
