@@ -120,6 +120,10 @@ class Model:
         """What restarts agree on, for models that say ``searches``; see :func:`jaxshared.consensus`."""
         raise NotImplementedError(f"{type(self).__name__} has no consensus of its own.")
 
+    def within(self, sources: Sources, sharing: dict, bits: float, **options: Any) -> Any:
+        """The model with this sharing, or what it can say of it, and the bits, for ``js.select``."""
+        raise NotImplementedError(f"{type(self).__name__} has no choice of its own.")
+
     def project(self, params: AnyParams, source: Source, index: int = 0) -> Array:
         """Coefs of new samples, for models that say ``searches``; others have a convex problem for it."""
         raise NotImplementedError(f"{type(self).__name__} has no projection of its own.")

@@ -322,6 +322,6 @@ class JSBMF(BooleanModel):
             return self.replace(shared=shared, specific=tuple(own)), bits
         options.pop("refined", None)
         around = tuple(range(max(0, rank), rank + partly + 1) for rank in own)
-        ranks = dict(shared=range(shared, shared + partly + 1), specific=around)
-        again = select_ranks(sources, **ranks, **options)
+        upward = range(shared, shared + partly + 1)
+        again = select_ranks(sources, shared=upward, specific=around, **options)
         return self.replace(shared=again.shared, specific=again.specific), again.length.total

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxshared.boolean.model import BooleanModel
+from jaxshared.base import Model
 from jaxshared.boolean.select_sets import select_sharing
 from jaxshared.typing import Sources
 from jaxshared.uses.choice import Curve, Selection, elbow
@@ -19,7 +19,7 @@ LARGEST = 40
 
 
 def select_boolean(
-    model: BooleanModel, sources: Sources, *, ranks: Iterable[int] | None = None, **options: Any
+    model: Model, sources: Sources, *, ranks: Iterable[int] | None = None, **options: Any
 ) -> Selection:
     """A :class:`Selection` by description length; ``options`` go to the search.
 
