@@ -1,4 +1,4 @@
-"""The shared-basis family: cost of a sweep, growth, many ranks at once, and outside libraries.
+"""The shared-basis family: cost of a step, growth, many ranks at once, and outside libraries.
 
 ``python -m benchmarks.shared [workload ...]``; each workload runs in a process of its own. pyliger
 and cmfrec are compared where the variables JAXSHARED_PYLIGER and JAXSHARED_CMFREC name a
@@ -38,7 +38,7 @@ def tags(rng, samples, nonzeros=8, features=FEATURES):
 
 
 def written_out(sources, weights, bases, coefs, xp=np, turned=lambda x, b: x.T @ b):
-    """The multiplicative sweep of JSNMF in NumPy, SciPy or JAX, in Gram order, as one would write it."""
+    """The multiplicative step of JSNMF in NumPy, SciPy or JAX, in Gram order, as one would write it."""
     tiny = np.finfo(np.float32).tiny
     (w, u, v), (h, l), k = bases, coefs, bases[0].shape[1]
     xh, yl = weights[0] * (sources[0] @ h), weights[1] * (sources[1] @ l)
@@ -54,7 +54,7 @@ def written_out(sources, weights, bases, coefs, xp=np, turned=lambda x, b: x.T @
 
 
 def stepper(model, solver):
-    """``steps`` sweeps as one program, as in a fit without restarts."""
+    """``steps`` steps as one program, as in a fit without restarts."""
 
     def run(params, sources, hyper, steps):
         state = solver.init(model, params, sources, hyper)
@@ -65,7 +65,7 @@ def stepper(model, solver):
 
 
 def products(params, sources, steps):
-    """Only the four big products of a sweep, each on the result of the one before."""
+    """Only the four big products of a step, each on the result of the one before."""
 
     def step(_, params):
         bases, coefs = params
@@ -79,13 +79,13 @@ def products(params, sources, steps):
     return jax.lax.fori_loop(0, steps, step, params)
 
 
-def sweep_rows(matrices, kind, peer, against=None):
-    """A multiplicative sweep against its big products alone and against the transcription."""
+def step_rows(matrices, kind, peer, against=None):
+    """A multiplicative step against its big products alone and against the transcription."""
     model, solver = js.JSNMF(SHARED, SPECIFIC), js.Multiplicative()
     sources = js.as_sources(tuple(matrices))
     hyper, params = model.hyper(sources), model.init(jax.random.key(0), sources)
     steps = jnp.int32(STEPS)
-    sweep, compiling = compiled(stepper(model, solver), params, sources, hyper, steps)
+    step, compiling = compiled(stepper(model, solver), params, sources, hyper, steps)
     both = (tuple(model.basis_of(params, i) for i in (0, 1)), params.coefs)
     bare, _ = compiled(products, both, sources, steps)
     weights = [float(w) for w in hyper.weights]
@@ -102,13 +102,13 @@ def sweep_rows(matrices, kind, peer, against=None):
     hand, _ = compiled(by_hand, plain, sources, steps)
     ours, alone, theirs, ours_by_hand = [], [], [], []
     for _ in range(3):  # taken in turn, because other work on the machine comes and goes
-        ours.append(best_of(lambda: sweep(params, sources, hyper, steps), 5) / STEPS)
+        ours.append(best_of(lambda: step(params, sources, hyper, steps), 5) / STEPS)
         alone.append(best_of(lambda: bare(both, sources, steps), 5) / STEPS)
         theirs.append(best_of(transcription, 5 * STEPS))
         ours_by_hand.append(best_of(lambda: hand(plain, sources, steps), 5) / STEPS)
     ours, alone, theirs = min(ours), min(alone), min(theirs)
     common = {
-        "workload": f"JSNMF {kind} sweep 3740 x (14113, 7493)",
+        "workload": f"JSNMF {kind} step 3740 x (14113, 7493)",
         "ours": "Multiplicative",
         "seconds": ours,
         "compile_seconds": compiling,
@@ -119,7 +119,7 @@ def sweep_rows(matrices, kind, peer, against=None):
         **common,
         peer="its big products alone",
         peer_seconds=alone,
-        note=f"sweep / products = {ours / alone:.2f}",
+        note=f"step / products = {ours / alone:.2f}",
     )
     yield Row(**common, peer="the same written out in JAX", peer_seconds=min(ours_by_hand))
     if against is not None:
@@ -133,14 +133,14 @@ def dense():
     """The paper's sizes, dense."""
     rng = np.random.default_rng(0)
     matrices = [rng.random((FEATURES, n), np.float32) for n in SAMPLES]
-    yield from sweep_rows(matrices, "dense", "NumPy in Gram order")
+    yield from step_rows(matrices, "dense", "NumPy in Gram order")
 
 
 def sparse():
     """The same sizes at 8 non-zeros per sample."""
     rng = np.random.default_rng(0)
     matrices = [tags(rng, n) for n in SAMPLES]
-    yield from sweep_rows(matrices, "sparse", "SciPy in Gram order", "ours, dense")
+    yield from step_rows(matrices, "sparse", "SciPy in Gram order", "ours, dense")
 
 
 def nmf():
@@ -175,7 +175,7 @@ def nmf():
 
 
 def parts():
-    """The products that a sweep is made of, one by one, beside NumPy's and SciPy's."""
+    """The products that a step is made of, one by one, beside NumPy's and SciPy's."""
     rng = np.random.default_rng(0)
     x, sparse = rng.random((FEATURES, SAMPLES[0]), np.float32), tags(rng, SAMPLES[0])
     rank = SHARED + SPECIFIC[0]
@@ -204,7 +204,7 @@ def parts():
 
 
 def growth():
-    """Time of one sweep as samples, and as non-zeros, grow; the exponent of a power law."""
+    """Time of one step as samples, and as non-zeros, grow; the exponent of a power law."""
     rng = np.random.default_rng(0)
     model, solver = js.JSNMF(SHARED, SPECIFIC), js.Multiplicative()
 
@@ -220,7 +220,7 @@ def growth():
         power = np.polyfit(np.log(sizes), np.log(times), 1)[0]
         points = ", ".join(f"{n}: {1e3 * t:.2f} ms" for n, t in zip(sizes, times))
         note = f"{name}^{power:.2f} ({points})"
-        return Row(f"JSNMF sweep, growing {name}", "Multiplicative", times[-1], note=note)
+        return Row(f"JSNMF step, growing {name}", "Multiplicative", times[-1], note=note)
 
     sizes = (2000, 4000, 8000, 16000)
     yield curve("samples", sizes, lambda n: [rng.random((1000, n), np.float32) for _ in (0, 1)])

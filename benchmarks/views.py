@@ -1,7 +1,7 @@
 """MultiNMF: seeds as lanes against a loop, and its cost against samples, views and rank.
 
 ``python -m benchmarks.views``. The second part is Figure 3 of Liu et al. (2013) as a table: seconds
-for 100 sweeps, which must grow in proportion; the note has seconds per sample, view and component.
+for 100 steps, which must grow in proportion; the note has seconds per sample, view and component.
 Co-regularised clustering stands beside it as far as its samples x samples matrices fit.
 ``python -m benchmarks.views growth`` is that part alone, ``counts`` the operations of its Table 1
 beside those of compiled steps.
@@ -28,7 +28,7 @@ VIEWS, RANKS = (2, 4, 8), (4, 8, 16)
 
 
 def fitted(model, sources, hyper, steps=STEPS):
-    """``key -> params`` after a fixed number of sweeps from a random start."""
+    """``key -> params`` after a fixed number of steps from a random start."""
 
     def run(key):
         start = model.init(key, sources)
@@ -65,7 +65,7 @@ def seeds():
         peer_seconds=best_of(lambda: [single(key) for key in keys], 3),
         compile_seconds=compiling,
         peak_mib=peak_mib(),
-        note=f"{STEPS} sweeps",
+        note=f"{STEPS} steps",
     )
 
 
@@ -83,7 +83,7 @@ def cost(samples=10_000, views=2, rank=4, peer=False):
         peer_seconds = time.perf_counter() - begun
     return Row(
         workload=f"MultiNMF {views} views, {samples} samples, rank {rank}",
-        ours=f"{STEPS} sweeps",
+        ours=f"{STEPS} steps",
         seconds=seconds,
         peer="co-regularised, 5 rounds" if peer else "",
         peer_seconds=peer_seconds,

@@ -22,7 +22,7 @@ import numpy as np
 import jaxshared as js
 from jaxshared import boolean
 from jaxshared.boolean.joint import regroup
-from jaxshared.boolean.sharing import all_sets
+from jaxshared.boolean.select_sets import all_sets
 
 METHODS = ("concat_asso", "dominated", "shared_asso")
 SETTINGS = {

@@ -33,12 +33,8 @@ def component_columns(model, params):
 
 
 def kinds(model, params):
-    """Numbers of the components of each kind: only these are compared with each other.
-
-    Factors that chose their ranks themselves count, not the model.
-    """
-    ranks = [b.shape[1] for b in params.bases] if model.searches else model.ranks
-    ends = np.cumsum([0, *ranks])
+    """Numbers of the components of each kind: only these are compared with each other."""
+    ends = np.cumsum([0, *model.ranks_of(params)])
     return [np.arange(a, b) for a, b in itertools.pairwise(ends)]
 
 

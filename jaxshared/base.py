@@ -12,15 +12,15 @@ model from what it declares: terms (source, basis, coef, loss) and penalties.
 from __future__ import annotations
 
 import dataclasses
-import enum
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jaxshared.block import Constraint, Move, Quadratic, Seen, block_of, put, references
+from jaxshared.result import Params, Result, Status
 from jaxshared.transforms import split_grad
 from jaxshared.typing import AnyHyper, AnyParams, Array, Source, Sources
 
@@ -39,65 +39,6 @@ __all__ = [
     "put",
     "references",
 ]
-
-
-# Restarts with this mean cosine have found the same components.
-ALIKE = 0.9
-
-
-class Status(enum.IntEnum):
-    """Why a fit stopped. A NONFINITE fit keeps its last finite factors.
-
-    STALLED: the objective no longer changes, but this is not a stationary point (the violation is above
-    0.25, or 0.05 where only a gradient is known: there may be kinks), or factors of zero would be better.
-    """
-
-    CONVERGED = 0
-    MAX_STEPS = 1
-    NONFINITE = 2
-    INTERRUPTED = 3
-    STALLED = 4
-
-    def __str__(self):
-        return self.name
-
-
-class Params(NamedTuple):
-    """Factors: tall bases, one per sharing set, and tall coefs, one per source."""
-
-    bases: tuple
-    coefs: tuple
-
-
-class Result(NamedTuple):
-    """What a fit ends with.
-
-    ``history`` holds the objective at the start and at every check after it, ``steps`` the step that
-    each of them belongs to. ``violation`` is the scale-free KKT residual of
-    :func:`jaxshared.solvers.violation`: zero exactly at a stationary point.
-
-    Of several restarts this is the best, and the rest is told: ``objectives`` has the objective of each,
-    ``likeness`` the mean cosine of its components with those of the best (1 for the best itself). Where
-    few are alike (:attr:`agreeing`), the data do not decide: see :func:`jaxshared.consensus`.
-
-    ``names`` are those of sources, features and samples (:class:`jaxshared.Names`), if the sources had any.
-    """
-
-    params: Any
-    objective: jax.Array
-    history: jax.Array
-    num_steps: jax.Array
-    status: jax.Array
-    violation: jax.Array
-    steps: jax.Array | None = None
-    objectives: jax.Array | None = None
-    likeness: jax.Array | None = None
-    names: Any = None
-
-    @property
-    def agreeing(self) -> int:
-        """How many restarts found the components of the best: mean cosine at least 0.9."""
-        return 1 if self.likeness is None else int(np.sum(np.asarray(self.likeness) >= ALIKE))
 
 
 class Info(NamedTuple):
@@ -132,6 +73,10 @@ class Model:
     best_restarts = 1
     #: Whether the model brings a search of its own, the method ``search``, and has no gradient.
     searches = False
+    #: Whether columns have a length that may move between basis and coef: zeros and ones have none.
+    has_lengths = True
+    #: Hyper-parameters whose values may be words.
+    worded: ClassVar[tuple[str, ...]] = ()
     #: Whether sharing sets say who uses which basis: ``sharing`` and ``sets_of`` are there.
     shares_bases = False
     #: Whether ``quadratic`` is written for every block.
@@ -159,26 +104,37 @@ class Model:
 
     # What a model may bring beside: declared here, with what holds where it does not.
 
-    def search(
-        self,
-        sources: Sources,
-        *,
-        key: Array,
-        hyper: AnyHyper | None = None,
-        restarts: int = 1,
-        max_steps: int = 500,
-        progress: bool = False,
-    ) -> Result:
-        """A search that is not steps of a solver, for models that say ``searches``: a Result."""
+    def search(self, sources: Sources, **options: Any) -> Result:
+        """A search that is not steps of a solver, for models that say ``searches``: a Result.
+
+        ``options`` are those of :func:`jaxshared.fit` that such a model has a use for: key, hyper,
+        restarts, max_steps, progress, checkpoint.
+        """
         raise NotImplementedError(f"{type(self).__name__} has no search of its own.")
 
-    def sweep(self, sources: Sources, *, key: Array, restarts: int = 1, **options: Any) -> Any:
-        """A grid of searches, for models that say ``searches``."""
+    def sweep(self, sources: Sources, **options: Any) -> Any:
+        """A grid of searches, for models that say ``searches``: a :class:`jaxshared.grid.Grid`."""
         raise NotImplementedError(f"{type(self).__name__} has no sweep of its own.")
+
+    def agree(self, sources: Sources, **options: Any) -> tuple[Result, Any, Any]:
+        """What restarts agree on, for models that say ``searches``; see :func:`jaxshared.consensus`."""
+        raise NotImplementedError(f"{type(self).__name__} has no consensus of its own.")
+
+    def within(self, sources: Sources, sharing: dict, bits: float, **options: Any) -> Any:
+        """The model with this sharing, or what it can say of it, and the bits, for ``js.select``."""
+        raise NotImplementedError(f"{type(self).__name__} has no choice of its own.")
 
     def project(self, params: AnyParams, source: Source, index: int = 0) -> Array:
         """Coefs of new samples, for models that say ``searches``; others have a convex problem for it."""
         raise NotImplementedError(f"{type(self).__name__} has no projection of its own.")
+
+    def liken(self, params: AnyParams, queries: Source, index: int = 0) -> Array | None:
+        """Coefs of queries, which name features and say nothing of others; None where they are projected."""
+        return None
+
+    def energy(self, params: AnyParams, sources: Sources) -> Any:
+        """(components, sources): what each explains; None where products add up, and so tell it."""
+        return None
 
     def check_factors(self, params: AnyParams) -> None:
         """A ValueError for factors that are not the model's, of models that say ``searches``."""
@@ -190,6 +146,10 @@ class Model:
     def ranks(self) -> tuple[int, ...]:
         """The number of components of each kind, as in the model's own fields."""
         return (self.rank,)
+
+    def ranks_of(self, params: AnyParams) -> tuple[int, ...]:
+        """The same of these factors, which a search may have made fewer."""
+        return self.ranks
 
     def components(self, params: AnyParams) -> AnyParams:
         """Which component (numbered over all ``ranks``) each column of each block belongs to.

@@ -27,7 +27,15 @@ from jaxshared.lanes import (
     with_restarts,
 )
 from jaxshared.lost import lost_components, one_sided, warn_of_lost
-from jaxshared.problem import Problem, check_key, checked_solver, prepare, searched_sources
+from jaxshared.problem import (
+    TOL,
+    Problem,
+    check_key,
+    checked_solver,
+    given_tol,
+    prepare,
+    searched_sources,
+)
 from jaxshared.streamable import is_streamed
 from jaxshared.streamed import fit_stream
 from jaxshared.typing import AnyHyper, Array, Path, Sources
@@ -45,7 +53,7 @@ def fit(
     solver: Solver | None = None,
     restarts: int | None = None,
     max_steps: int = 500,
-    tol: float = 1e-5,
+    tol: float = TOL,
     progress: bool = False,
     init: Any = None,
     frozen: Any = None,
@@ -67,12 +75,12 @@ def fit(
     (:func:`jaxshared.starts.allotted`, 30 steps more), for MultiNMF ``"collective"``, else random factors.
     ``frozen``: blocks that stay where ``init`` has them, by name: ``"bases"``, ``("bases[0]", "coefs")``,
     or ``{"bases[0]": [0, 1]}`` for single columns.
-    ``tol``: see :func:`solve`; a model with a search of its own, such as JSBMF, ends by itself.
+    ``tol``: see :func:`solve`; a model with a search of its own, such as JSBMF, ends by itself and has no
+    use for it.
     ``callback``: called after every chunk of steps with the best Result so far; return True to stop.
     Ctrl-C also stops, and returns the best so far with status INTERRUPTED.
     ``checkpoint``: a file in which the state is kept now and then; where it exists, the fit goes on from
-    it, to the result that it would have had without the stop. A search such as JSBMF's is quick: it
-    keeps nothing and begins anew.
+    it, to the result that it would have had without the stop.
     ``race``: three quarters of the restarts stop (INTERRUPTED) at step 10, those with the higher
     objectives, three quarters of the others at step 20, and so on until one is left. Restarts often end
     within 0.1 % of each other, and then another one may win than without a race.
@@ -95,8 +103,9 @@ def fit(
     given = dict(callback=callback, race=race, init=init, frozen=frozen)
     shown: dict[str, Any] = dict(key=key, hyper=hyper, max_steps=max_steps, progress=progress)
     if model.searches:  # a model that is not fitted by steps of a solver
-        check_unused(type(model).__name__, solver=solver, **given)
-        return _search(model, sources, rows, restarts=restarts or 1, **shown)
+        check_unused(type(model).__name__, solver=solver, tol=given_tol(tol), **given)
+        shown |= dict(restarts=restarts or 1, checkpoint=checkpoint)
+        return _search(model, sources, rows, **shown)
     if is_streamed(sources):
         check_unused("a streamed fit", restarts=restarts != 1 and restarts, **given)
         return fit_stream(model, sources, solver=solver, tol=tol, checkpoint=checkpoint, **shown)

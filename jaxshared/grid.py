@@ -58,14 +58,19 @@ class Grid:
         """What lanes are compared by, in the shape of ``objective``: infinite for one that failed."""
         return self.objective
 
-    def best_lane(self, **where: Any) -> int:
-        """The number of the lane with the lowest objective among the settings that agree with ``where``."""
+    def fitting(self, where: dict[str, Any]) -> list[bool]:
+        """Per setting, whether it agrees with ``where``."""
         unknown = set(where) - set(self.settings[0])
         if unknown:
             raise ValueError(f"{sorted(unknown)} not swept: the axes are {list(self.settings[0])}.")
         fits = [all(same(s[name], value) for name, value in where.items()) for s in self.settings]
         if not any(fits):
             raise ValueError(f"no lane has {where}: see .settings.")
+        return fits
+
+    def best_lane(self, **where: Any) -> int:
+        """The number of the lane with the lowest objective among the settings that agree with ``where``."""
+        fits = self.fitting(where)
         return int(np.nanargmin(np.where(np.array(fits)[:, None], self.scores(), np.nan)))
 
 

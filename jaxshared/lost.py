@@ -12,7 +12,7 @@ import numpy as np
 from jaxshared.arguments import checked
 from jaxshared.base import Model
 from jaxshared.given import factors_of
-from jaxshared.initial.factors import column_norms
+from jaxshared.initial.methods import column_norms
 from jaxshared.typing import AnyParams
 
 __all__ = [

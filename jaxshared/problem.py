@@ -19,7 +19,19 @@ from jaxshared.data.sources import checked_sources
 from jaxshared.data.split import bare
 from jaxshared.solvers import Accelerated
 
-__all__ = ["Problem", "check_key", "checked_solver", "named_hyper", "prepare", "searched_sources"]
+__all__ = [
+    "TOL",
+    "Problem",
+    "check_key",
+    "checked_solver",
+    "given_tol",
+    "named_hyper",
+    "prepare",
+    "searched_sources",
+]
+
+#: The tolerance of fits where none is said.
+TOL = 1e-5
 
 
 class Problem(NamedTuple):
@@ -113,6 +125,11 @@ def check_key(key):
         jnp.issubdtype(key.dtype, jax.dtypes.prng_key) or key.shape == (2,)
     ):
         raise TypeError(f"key is {key!r}: pass a random key, for example jax.random.key(0).")
+
+
+def given_tol(tol):
+    """``tol`` where it is another than by default, for who has no use for it."""
+    return None if tol == TOL else tol
 
 
 def checked_solver(solver, tol):

@@ -42,7 +42,14 @@ from jaxshared.lanes import (
     starts,
 )
 from jaxshared.lost import lost_components, warn_of_lost
-from jaxshared.problem import Problem, check_key, checked_solver, searched_sources
+from jaxshared.problem import (
+    TOL,
+    Problem,
+    check_key,
+    checked_solver,
+    given_tol,
+    searched_sources,
+)
 from jaxshared.processes import several
 from jaxshared.typing import AnyHyper, Array, Path, Sources
 
@@ -128,7 +135,7 @@ def sweep(
     hyper: AnyHyper | None = None,
     solver: Solver | None = None,
     max_steps: int = 500,
-    tol: float = 1e-5,
+    tol: float = TOL,
     init: Any = None,
     progress: bool = False,
     checkpoint: Path | None = None,
@@ -158,9 +165,11 @@ def sweep(
     flag(progress, "progress")
     flag(race, "race")
     if model.searches:
-        check_unused(type(model).__name__, solver=solver, race=race, init=init)
+        given = dict(solver=solver, race=race, init=init, batch_size=batch_size)
+        check_unused(type(model).__name__, tol=given_tol(tol), **given)
         options = dict(key=key, restarts=restarts, points=points, hyper=hyper, max_steps=max_steps)
-        return _search(model, sources, rows, **options, **axes)
+        shown = dict(progress=progress, checkpoint=checkpoint)
+        return _search(model, sources, rows, **options, **shown, **axes)
     check_key(key)
     restarts = whole_number(restarts, "restarts")
     max_steps = whole_number(max_steps, "max_steps")
@@ -168,11 +177,14 @@ def sweep(
     course = Course(checked_solver(solver, tol), tol, max_steps, race)
     settings = grid_settings(axes, points)
     models, changes = apart(model, settings)
-    if hyper is not None and not isinstance(hyper, Mapping):
-        named = model.hyper(searched_sources(model, sources, rows)[0])._fields
-        hyper = hyper_of(hyper, named)._asdict()
-    problem = Problem.of(model, sources, {**(hyper or {}), **changes[0]}, rows=rows)
-    hypers = _hypers(problem, hyper or {}, changes)
+    if hyper is None or isinstance(hyper, Mapping):
+        common = dict(hyper or {})
+        problem = Problem.of(model, sources, {**common, **changes[0]}, rows=rows)
+    else:
+        problem = Problem.of(model, sources, hyper, rows=rows)
+        common = hyper_of(hyper, problem.hyper._fields)._asdict()
+        problem = problem.changed({**common, **changes[0]})
+    hypers = _hypers(problem, common, changes)
     padded = functools.reduce(covering, models)
     for each in models:
         check_fits(each, padded)

@@ -72,7 +72,7 @@ def setting(name, loss="squared", kind="dense"):
     return model, start(model, jax.random.key(0), sources), sources, hyper
 
 
-def paths(model, params, sources, hyper):
+def paths(model, params, sources, hyper, steps=STEPS):
     """Per solver: the objective at the start and after every step, and the factors at the end."""
 
     @jax.jit
@@ -85,7 +85,7 @@ def paths(model, params, sources, hyper):
                 return state, state.params
 
             state = solver.init(model, params, sources, hyper)
-            found.append(jax.lax.scan(step, state, length=STEPS)[1])
+            found.append(jax.lax.scan(step, state, length=steps)[1])
         # One objective for all, in the program once.
         begin = jax.tree.map(lambda z: z[None], params)
         every = jax.tree.map(lambda *parts: jnp.concatenate(parts), begin, *found)
@@ -94,7 +94,7 @@ def paths(model, params, sources, hyper):
 
     values, ends = run(params, sources, hyper)
     values = np.asarray(values, float)
-    each = values[1:].reshape(len(SOLVERS), STEPS)
+    each = values[1:].reshape(len(SOLVERS), steps)
     return {name: (np.append(values[0], own), end) for name, own, end in zip(SOLVERS, each, ends)}
 
 

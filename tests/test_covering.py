@@ -14,6 +14,7 @@ import jaxshared as js
 from jaxshared.problem import prepare
 
 from .conftest import start
+from .descent import paths
 
 RNG = np.random.default_rng(0)
 PAIR = tuple(RNG.gamma(1.0, size=(12, 3)) @ RNG.gamma(1.0, size=(3, n)) + 0.1 for n in (15, 9))
@@ -113,32 +114,11 @@ def test_no_solver_raises_the_objective(case, x64):
     sources, hyper = prepare(model, tuple(case.sources), case.hyper)
     sources = jax.tree.map(lambda z: z.astype(float) if z.dtype.kind == "f" else z, sources)
     params = start(model, jax.random.key(1), sources)
-    solvers = (js.Multiplicative(), js.HALS(), js.Accelerated(), js.ProjectedGradient())
-
-    @jax.jit
-    def histories(params, sources, hyper):
-        paths = []
-        for solver in solvers:
-
-            def step(state, _, solver=solver):
-                state, _ = solver.step(model, state, sources, hyper)
-                return state, state.params
-
-            state = solver.init(model, params, sources, hyper)
-            paths.append(jax.lax.scan(step, state, length=STEPS)[1])
-        # One objective for all, in the program once.
-        begin = jax.tree.map(lambda z: z[None], params)
-        every = jax.tree.map(lambda *parts: jnp.concatenate(parts), begin, *paths)
-        values = jax.lax.map(lambda p: model.objective(p, sources, hyper), every)
-        ends = [jax.tree.map(lambda z: z[-1], path) for path in paths]
-        return values[0], list(zip(values[1:].reshape(len(solvers), STEPS), ends))
-
-    first, ends = histories(params, sources, hyper)
-    for solver, (values, end) in zip(solvers, ends):
-        rise = np.max(np.diff(np.asarray([first, *values])))
-        assert rise <= 1e-12 * abs(first), (solver, rise)  # rounding
-        assert values[-1] < first, solver
-        assert all(bool(jnp.all(z >= 0)) for z in jax.tree.leaves(end)), solver
+    for name, (values, end) in paths(model, params, sources, hyper, STEPS).items():
+        rise = np.max(np.diff(values))
+        assert rise <= 1e-12 * abs(values[0]), (name, rise)  # rounding
+        assert values[-1] < values[0], name
+        assert all(np.all(z >= 0) for z in jax.tree.leaves(end)), name
 
 
 @pytest.mark.parametrize("loss", ["squared", "kl", js.Beta(1.5), js.Beta(3)], ids=str)

@@ -119,8 +119,11 @@ def set_apart(cls, strengths):
 
 
 def _refuse_words(cls, option, given):
-    words = [f"{name}={v}" for name, values in given.items() for v in values if isinstance(v, str)]
-    if words and not cls.searches:  # whose weights have names
+    fields = (f.name for f in dataclasses.fields(cls) if isinstance(f.default, str))
+    may = {*cls.worded, *fields}
+    pairs = ((name, v) for name, values in given.items() for v in values)
+    words = [f"{name}={v}" for name, v in pairs if isinstance(v, str) and name not in may]
+    if words:
         raise ValueError(f"{option} {words[0]} is not NAME=NUMBER.")
 
 

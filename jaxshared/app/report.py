@@ -19,6 +19,7 @@ import numpy as np
 
 from jaxshared.app import plots
 from jaxshared.app.page import Figure, Grid, Section, available, percent, render, write
+from jaxshared.app.plot_factors import image_shape
 from jaxshared.app.topics import topics
 from jaxshared.arguments import by_name, having, maybe, named, numbers, whole, words
 from jaxshared.arguments import checked as look
@@ -72,7 +73,7 @@ def fit_sections(
     reports of :func:`jaxshared.verify`.
     """
     shown_as = {"result": having("params", "num_steps", example="what js.fit returned")}
-    shown_as |= {"image": maybe(plots.image_shape), "samples": maybe(_listed), "checks": _listed}
+    shown_as |= {"image": maybe(image_shape), "samples": maybe(_listed), "checks": _listed}
     look(locals(), top=whole(0), **shown_as)
     found = find_factors(model, result, sources, vocabulary=vocabulary, names=names, top=top)
     if stability is not None and numbers(stability, "stability", ndim=1).size != len(found.labels):

@@ -15,27 +15,29 @@ from jaxshared.boolean.description import DescriptionLength, description_length
 from jaxshared.boolean.flip import flip, update_factors
 from jaxshared.boolean.joint import concat_asso, dominated, shared_asso
 from jaxshared.boolean.lanes import greedy_cover
-from jaxshared.boolean.model import JSBMF, SharedBMF
-from jaxshared.boolean.pattern import Factors
-from jaxshared.boolean.product import (
+from jaxshared.boolean.matrices import (
     as_boolean,
     balanced_weights,
     boolean_product,
     weighted_error,
 )
+from jaxshared.boolean.model import JSBMF, SharedBMF
+from jaxshared.boolean.pattern import BooleanFactors
 from jaxshared.boolean.project import cover_samples, project, shares
 from jaxshared.boolean.select import Selection, select_ranks
-from jaxshared.boolean.sharing import SharingSelection, select_sharing
+from jaxshared.boolean.select_sets import SharingSelection, select_sharing
 from jaxshared.boolean.sweep import BooleanSweep, sweep
 from jaxshared.boolean.synthetic import Planted, planted
 from jaxshared.boolean.words import FactorWords, describe_factors, factors_in_words
 
+Factors = BooleanFactors  # its name before js.Factors; it goes on working
+
 __all__ = [
     "JSBMF",
+    "BooleanFactors",
     "BooleanSweep",
     "DescriptionLength",
     "FactorWords",
-    "Factors",
     "Planted",
     "Selection",
     "SharedBMF",

@@ -32,8 +32,8 @@ import numpy as np
 import scipy  # its parts are loaded when they are used
 
 from jaxshared.arguments import checked, numbers, whole
-from jaxshared.boolean.pattern import Factors
-from jaxshared.boolean.product import as_boolean
+from jaxshared.boolean.matrices import as_boolean
+from jaxshared.boolean.pattern import BooleanFactors
 from jaxshared.checks import whole_number
 from jaxshared.typing import Source
 
@@ -53,8 +53,8 @@ ROUNDING = 4 * float(np.finfo(float).eps)
 
 def asso(
     source: Source, rank: int, *, weights: Any = None, threshold: Any = 0.5, strict: bool = False
-) -> Factors:
-    """Greedy Boolean factors of one (features, samples) source, as :class:`Factors`.
+) -> BooleanFactors:
+    """Greedy Boolean factors of one (features, samples) source, as :class:`BooleanFactors`.
 
     ``weights``: non-negative, anything that broadcasts to the shape of the source; cells of weight
     zero do not count at all. ``threshold``: a confidence in (0, 1], or several: each is tried and
@@ -273,7 +273,7 @@ def _signed(source, cells, covered):
 def _pick(rank, signed, weights, kept, candidates, scores):
     """The greedy rounds; ``signed`` and ``scores``, in units of cells, are updated in place."""
     features, samples = signed.shape
-    factors = Factors(np.zeros((features, rank), bool), np.zeros((samples, rank), bool))
+    factors = BooleanFactors(np.zeros((features, rank), bool), np.zeros((samples, rank), bool))
     # Counts are exact; sums of unequal weights are known to their rounding.
     counts = signed.dtype == np.float32
     least = 0 if counts else ROUNDING * features * float(np.abs(signed).max(initial=0.0))

@@ -18,7 +18,7 @@ import numpy as np
 
 from jaxshared.arguments import checked, numbers
 from jaxshared.arguments import labels as labels_of
-from jaxshared.boolean.product import as_boolean
+from jaxshared.boolean.matrices import as_boolean
 from jaxshared.checks import number, one_of, several, short
 from jaxshared.typing import Source
 

@@ -20,8 +20,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxshared.boolean.flip import check_factors
+from jaxshared.boolean.matrices import as_boolean
 from jaxshared.boolean.pattern import basis_of, given_sets, paper_sets, widest_first
-from jaxshared.boolean.product import as_boolean
 from jaxshared.typing import AnyParams, Sources
 
 __all__ = [

@@ -28,14 +28,14 @@ from jax import lax
 
 from jaxshared.arguments import checked, whole
 from jaxshared.base import Params, Result
+from jaxshared.boolean.matrices import as_boolean, as_weights, boolean_matrix, coverage
 from jaxshared.boolean.pattern import (
-    Factors,
+    BooleanFactors,
     given_sets,
     ranks_of,
     side_by_side,
     take_apart,
 )
-from jaxshared.boolean.product import as_boolean, as_weights, boolean_matrix, coverage
 from jaxshared.checks import short, whole_number
 from jaxshared.typing import AnyParams, Array, Sources
 
@@ -65,7 +65,7 @@ def update_factors(
     weights: Any = None,
     max_steps: int = 100,
 ) -> Params:
-    """``params`` after sweeps of flips, until a sweep flips nothing (or ``max_steps`` sweeps).
+    """``params`` after rounds of flips, until a round flips nothing (or ``max_steps`` rounds).
 
     ``sharing``: the pattern of the bases; None is one for all sources, then one for each.
     ``weights``: one number per source, None (eq. 3.2) or ``"balanced"`` (eq. 3.3). The weighted
@@ -138,7 +138,7 @@ def check_factors(params, sources, sets):
 
 
 class Flips(NamedTuple):
-    """Factors, the error at the start and after each sweep, and whether the end is stable."""
+    """Factors, the error at the start and after each round, and whether the end is stable."""
 
     params: Params
     history: np.ndarray
@@ -164,7 +164,7 @@ def flip_all(starts, sources, weights, max_steps=100, *, sets=None):
         ends = jax.tree.map(np.asarray, _flip_lanes(stacked, joined, weights, sizes, max_steps))
         for start, *end in zip(starts[first : first + batch], *ends):
             found = Flipped(*end)
-            factors = Factors(found.basis, found.coef)
+            factors = BooleanFactors(found.basis, found.coef)
             params = take_apart(factors, sets, ranks_of(start), sizes)
             flips.append(Flips(params, found.history[: int(found.num_steps) + 1], bool(found[-1])))
     return flips
@@ -188,7 +188,7 @@ def _lane(params, sets, width):
 
 @functools.partial(jax.jit, static_argnums=(3, 4))
 def _flip_lanes(lanes, joined, weights, sizes, max_steps):
-    # One after the other: each loops over its own ranks and stops at its own last sweep.
+    # One after the other: each loops over its own ranks and stops at its own last round.
     one = lambda lane: flip(
         lane.basis, lane.coef, lane.users, joined, weights, sizes, max_steps, lane.count
     )
@@ -196,7 +196,7 @@ def _flip_lanes(lanes, joined, weights, sizes, max_steps):
 
 
 class Flipped(NamedTuple):
-    """What :func:`flip` ends with; ``history`` is NaN after ``num_steps`` sweeps."""
+    """What :func:`flip` ends with; ``history`` is NaN after ``num_steps`` rounds."""
 
     basis: jax.Array
     coef: jax.Array
@@ -215,7 +215,7 @@ def flip(
     max_steps: int = 100,
     count: int | None = None,
 ) -> Flipped:
-    """Sweeps of flips of a factorisation of the joined sources, as :class:`Flipped`.
+    """Rounds of flips of a factorisation of the joined sources, as :class:`Flipped`.
 
     Pure: works under ``jit`` and ``vmap``. ``basis`` is (features, rank), ``coef`` (samples of all
     sources, rank), ``users`` (rank, sources): which sources may use a column. ``joined`` is the
@@ -237,7 +237,7 @@ def flip(
         wrong = _per_source((counts > 0) != joined, sizes).sum(0, dtype=jnp.int32)
         return jnp.dot(weights, wrong.astype(jnp.float32))
 
-    def sweep(state):
+    def once(state):
         basis, coef, counts, history, steps, _ = state
         move = functools.partial(_move_basis, sign, weights, sizes)
         new_basis, _, counts = lax.fori_loop(0, count, move, (basis, coef, counts))
@@ -251,7 +251,7 @@ def flip(
     history = jnp.full(max_steps + 1, jnp.nan, jnp.float32).at[0].set(error(counts))
     state = (*map(jnp.asarray, (basis, coef)), counts, history, jnp.int32(0), jnp.bool_(False))
     going = lambda state: ~state[-1] & (state[-2] < max_steps)
-    basis, coef, _, *rest = lax.while_loop(going, sweep, state)
+    basis, coef, _, *rest = lax.while_loop(going, once, state)
     return Flipped(basis, coef, *rest)
 
 

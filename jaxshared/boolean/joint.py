@@ -7,7 +7,7 @@ The paper's pattern has one set s of all sources and one of each alone: :math:`B
 other can be given by ``sharing``. ``concat_asso`` factorises the concatenated sources and lets each
 factor decide whose it is; ``shared_asso`` takes the factors of the widest sets first and those of
 narrower ones over what they leave; ``dominated`` does the same with shared factors that cover no
-zero. All end with sweeps of flips.
+zero. All end with rounds of flips.
 
 A factor belongs to the narrowest set of the pattern that has all its users. In the paper's pattern
 of more than two sources it is therefore shared when two or more use it.
@@ -23,14 +23,14 @@ import numpy as np
 from jaxshared.base import Params
 from jaxshared.boolean.asso import check_thresholds, greedy
 from jaxshared.boolean.flip import flip_all
+from jaxshared.boolean.matrices import as_boolean, as_weights
 from jaxshared.boolean.pattern import (
-    Factors,
+    BooleanFactors,
     given_pattern,
     side_by_side,
     take_apart,
     widest_first,
 )
-from jaxshared.boolean.product import as_boolean, as_weights
 from jaxshared.boolean.tiling import tile_factors
 from jaxshared.checks import one_of
 from jaxshared.typing import Sources
@@ -94,7 +94,7 @@ def shared_asso(
     ``specific``: one rank per source. ``sharing``: in place of both, a map from tuples of source
     indices to ranks; the widest sets are served first. ``weights``: per source; None (eq. 3.2) or
     ``"balanced"`` (eq. 3.3). ``threshold``: of Asso; several are run side by side and the best end
-    is kept (0.5). ``max_steps``: sweeps of flips at most (100). Returns ``Params(bases, coefs)`` of
+    is kept (0.5). ``max_steps``: rounds of flips at most (100). Returns ``Params(bases, coefs)`` of
     bool arrays, bases in the order of the pattern: shared, specific to source 0, ...
 
     >>> common, own = np.kron([[1, 0]], np.ones((4, 3))), np.kron([[0, 1]], np.ones((2, 3)))
@@ -136,7 +136,7 @@ def _asked(method, sources, shared, specific, *, sharing=None, **options):
 
 
 class Solution(NamedTuple):
-    """Factors, the error at the start and after each sweep, and whether the flips settled."""
+    """Factors, the error at the start and after each round, and whether the flips settled."""
 
     params: Params
     history: np.ndarray
@@ -174,7 +174,7 @@ def _start_concat(sources, pattern, weights, thresholds, keep, candidates="all")
 
 
 def concat_factors(sources, rank, weights, thresholds, candidates="all", keep=None):
-    """Asso on the concatenated sources, as :class:`Factors` for each threshold."""
+    """Asso on the concatenated sources, as :class:`BooleanFactors` for each threshold."""
     one_of(candidates, "candidates", ("all", "joint"))
     joined, cells = _concatenate(sources, weights)
     parts = sources if candidates == "all" and len(sources) > 1 else ()
@@ -198,7 +198,7 @@ def split_factors(factors, sources, sets):
     order = np.concatenate(columns)
     users = np.array([[i in members for members in sets] for i in range(len(sources))])
     allowed = np.repeat(users, sizes, axis=0)[:, owner[order]]
-    found = Factors(factors.basis[:, order], factors.coef[:, order] & allowed)
+    found = BooleanFactors(factors.basis[:, order], factors.coef[:, order] & allowed)
     return take_apart(found, sets, [len(own) for own in columns], sizes)
 
 
@@ -206,7 +206,7 @@ def regroup(params, sources, sets):
     """Flips may empty a factor, or in one source: split again by where each has samples."""
     factors, _ = side_by_side(params, sets)
     alive = factors.basis.any(0)
-    return split_factors(Factors(*(z[:, alive] for z in factors)), sources, sets)
+    return split_factors(BooleanFactors(*(z[:, alive] for z in factors)), sources, sets)
 
 
 def _start_shared(sources, pattern, weights, thresholds, keep):
@@ -258,7 +258,7 @@ def given_tiles(sources, pattern, weights, *, given=None, **mining):
 def greedy_factors(sources, pattern, weights, threshold, given, keep=None):
     """Asso for every set that is not ``given``, widest first, on cells that are not covered yet.
 
-    All :class:`Factors` by the number of their set, over the samples of its members.
+    All :class:`BooleanFactors` by the number of their set, over the samples of its members.
     """
     found, covered = {}, _Covered(sources)
     for s in widest_first([members for members, _ in pattern]):
@@ -274,7 +274,7 @@ def greedy_factors(sources, pattern, weights, threshold, given, keep=None):
 
 
 def join(found, sources, sets):
-    """:class:`Factors` by set, each over the samples of its members, as ``Params``."""
+    """:class:`BooleanFactors` by set, each over the samples of its members, as ``Params``."""
     sizes = [x.shape[1] for x in sources]
     parts = {
         s: dict(zip(members, _per_source(found[s].coef, [sizes[i] for i in members])))

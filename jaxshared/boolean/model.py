@@ -4,7 +4,7 @@ r"""JSBMF (Miettinen 2012): shared and specific Boolean factors, and SharedBMF f
           \quad X, B, H \in \{0, 1\}
 
 The weighted number of wrong cells, minimised greedily and then by single flips: there is no
-gradient, so the models bring their own ``fit``, which :func:`jaxshared.fit` calls.
+gradient, so the models bring their own search, which :func:`jaxshared.fit` calls.
 """
 
 from __future__ import annotations
@@ -23,14 +23,16 @@ from jaxshared.base import Model, Params, Result, Status
 from jaxshared.boolean.asso import check_thresholds
 from jaxshared.boolean.closed import MAX_SETS, MAX_WORK, MINERS
 from jaxshared.boolean.flip import boolean_factors, check_sets
-from jaxshared.boolean.joint import METHODS, solve_joint
+from jaxshared.boolean.joint import METHODS, Solution, solve_joint
 from jaxshared.boolean.lanes import candidates_kept
+from jaxshared.boolean.matrices import as_boolean, as_weights, joint_reconstruct, weighted_error
 from jaxshared.boolean.pattern import as_pattern, columns_of, joint_pattern, ranks_of, sets_of
-from jaxshared.boolean.product import as_boolean, as_weights, joint_reconstruct, weighted_error
-from jaxshared.boolean.project import project, shares
+from jaxshared.boolean.project import cosines, project, shares
+from jaxshared.boolean.turns import in_turn
+from jaxshared.checkpoint import kept_at
 from jaxshared.checks import number, one_of, whole_number
 from jaxshared.problem import named_hyper
-from jaxshared.typing import AnyHyper, AnyParams, Array, Source, Sources
+from jaxshared.typing import AnyHyper, AnyParams, Array, Path, Source, Sources
 
 __all__ = ["JSBMF", "BooleanModel", "Hyper", "SharedBMF"]
 
@@ -51,6 +53,8 @@ class BooleanModel(Model):
     sharing: tuple
     inits = ("greedy",)
     searches = True
+    has_lengths = False
+    worded = ("weights",)
 
     def _check(self):
         checked({name: getattr(self, name) for name in ("max_sets", "max_work")}, min_support=None)
@@ -86,6 +90,10 @@ class BooleanModel(Model):
         }
         names["concat_asso"] = ("candidates",)
         return {name: getattr(self, name) for name in names.get(self.method, ())}
+
+    def ranks_of(self, params: AnyParams) -> tuple[int, ...]:
+        """One per sharing set, as the factors have it."""
+        return ranks_of(params)
 
     def check_factors(self, params: AnyParams) -> None:
         """A ValueError unless these are Boolean factors of the model's sharing sets."""
@@ -147,11 +155,15 @@ class BooleanModel(Model):
         """Coefs of new samples, see :func:`jaxshared.boolean.project`."""
         return project(self, params, source, index)
 
+    def liken(self, params: AnyParams, queries: Source, index: int = 0) -> Array:
+        """Cosines of queries with the factors, see :func:`jaxshared.boolean.project.cosines`."""
+        return cosines(self, params, queries, index)
+
     def energy(self, params: AnyParams, sources: Sources) -> np.ndarray:
         """(components, sources): see :func:`jaxshared.boolean.shares`."""
         return shares(params, sources, sharing=self.sharing)
 
-    def fit(
+    def search(
         self,
         sources: Sources,
         *,
@@ -160,38 +172,52 @@ class BooleanModel(Model):
         max_steps: int = 100,
         restarts: int = 1,
         progress: bool = False,
+        checkpoint: Path | None = None,
     ) -> Result:
         """The factors of smallest objective over all thresholds, as :class:`jaxshared.Result`.
 
-        ``num_steps`` counts sweeps of flips and ``history`` the objective after each. ``violation``
-        is zero when no single flip lowers the objective, else the share that the last sweep still
+        ``num_steps`` counts rounds of flips and ``history`` the objective after each. ``violation``
+        is zero when no single flip lowers the objective, else the share that the last round still
         won. The first fit is deterministic; each further one of ``restarts`` leaves out random
-        candidates of Asso, drawn by ``key``, and the best is kept. There is too little to wait for
-        to show ``progress``.
+        candidates of Asso, drawn by ``key``, and the best is kept. ``checkpoint`` keeps the restarts that
+        have ended; Ctrl-C returns the best of them.
         """
         sources = as_boolean(sources)
         restarts = whole_number(restarts, "restarts")
         if hyper is None or isinstance(hyper, dict):
             hyper = named_hyper(self, sources, hyper or {})
         key = jax.random.key(0) if key is None else key
-        lanes = [
-            self._solve(sources, hyper, max_steps, candidates_kept(key, number))
-            for number in range(restarts)
-        ]
+        once = lambda number: self._solve(sources, hyper, max_steps, candidates_kept(key, number))
+        blank = Params((0,) * len(self.sets), (0,) * len(sources))
+        like = Solution(blank, np.zeros(0), 0, False, 0.0)
+        kept = kept_at(checkpoint, "search", self, hyper, key, max_steps, restarts, sources)
+        shown = dict(unit="fit", progress=progress, checkpoint=kept)
+        lanes = in_turn(restarts, once, like, **shown)
         best = as_result(min(lanes, key=lambda lane: lane.history[-1]))
         alike = [likeness(self, best.params, lane.params) for lane in lanes]
         objectives = jnp.asarray([lane.history[-1] for lane in lanes])
-        return best._replace(objectives=objectives, likeness=jnp.asarray(alike))
+        status = best.status if len(lanes) == restarts else Status.INTERRUPTED
+        return best._replace(objectives=objectives, likeness=jnp.asarray(alike), status=status)
 
-    def sweep(self, sources: Sources, *, key: Array, restarts: int = 1, **options: Any) -> Any:
+    def fit(self, sources: Sources, **options: Any) -> Result:
+        """The same as :meth:`search`, for who has no need of :func:`jaxshared.fit`."""
+        return self.search(sources, **options)
+
+    def sweep(self, sources: Sources, **options: Any) -> Any:
         """What :func:`jaxshared.sweep` calls: :func:`jaxshared.boolean.sweep`."""
         from jaxshared.boolean.sweep import sweep  # which is made of models
 
-        return sweep(self, sources, key=key, restarts=restarts, **options)
+        return sweep(self, sources, **options)
 
-    def search(self, sources: Sources, **options: Any) -> Result:
-        """What :func:`jaxshared.fit` calls."""
-        return self.fit(sources, **options)
+    def agree(self, sources: Sources, **options: Any) -> tuple[Result, Any, Any]:
+        """What :func:`jaxshared.consensus` calls: what most restarts have, entry by entry."""
+        from jaxshared.boolean.consensus import agree  # which is made of models
+
+        return agree(self, sources, **options)
+
+    def within(self, sources: Sources, sharing: dict, bits: float, **options: Any) -> Any:
+        """The model with this sharing, or what it can say of it, and the bits that it takes."""
+        return self.replace(sharing=sharing), bits
 
     def _solve(self, sources, hyper, max_steps, keep=None):
         return solve_joint(
@@ -283,3 +309,19 @@ class JSBMF(BooleanModel):
     def sharing(self) -> tuple[Any, ...]:
         """Everything shared by all, then one specific set per source."""
         return joint_pattern(self.shared, self.specific)
+
+    def within(self, sources: Sources, sharing: dict, bits: float, **options: Any) -> Any:
+        """One set of all sources and one for each alone, searched again where others came beside them."""
+        from jaxshared.boolean.select import select_ranks  # as sweep
+
+        sharing, everyone = dict(sharing), tuple(range(self.num_sources))
+        shared = sharing.pop(everyone, 0)
+        own = [sharing.get((i,), 0) for i in everyone]
+        partly = sum(sharing.values()) - sum(own)
+        if not partly:
+            return self.replace(shared=shared, specific=tuple(own)), bits
+        options.pop("refined", None)
+        around = tuple(range(max(0, rank), rank + partly + 1) for rank in own)
+        upward = range(shared, shared + partly + 1)
+        again = select_ranks(sources, shared=upward, specific=around, **options)
+        return self.replace(shared=again.shared, specific=again.specific), again.length.total

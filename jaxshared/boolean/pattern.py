@@ -8,16 +8,16 @@ same order. The paper's pattern is one set of all sources, then one for each sou
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
 
 from jaxshared.base import Params
-from jaxshared.checks import MOST, several, short, whole_number
+from jaxshared.checks import MOST, several, whole_number
+from jaxshared.data.sets import check_sharing, sharing_pairs
 
 __all__ = [
-    "Factors",
+    "BooleanFactors",
     "as_pattern",
     "basis_of",
     "columns_of",
@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 
-class Factors(NamedTuple):
+class BooleanFactors(NamedTuple):
     """Columns of a Boolean factorisation: basis (features, rank) and coef (samples, rank)."""
 
     basis: np.ndarray
@@ -46,48 +46,7 @@ def as_pattern(sharing):
     >>> as_pattern({(1, 0): 3, (0,): 2, (1,): 2})
     (((0, 1), 3), ((0,), 2), ((1,), 2))
     """
-    pairs = _pairs(sharing)
-    sets = [members for members, _ in pairs]
-    for members in sets:
-        if not members or len(set(members)) < len(members):
-            raise ValueError(f"sharing set {members} is not a set of source indices from 0 up.")
-        if sets.count(members) > 1:
-            raise ValueError(f"sharing set {members} is given twice: add its ranks up instead.")
-    named = {i for members in sets for i in members}
-    if len(named) <= max(named, default=-1):  # the largest may be any number
-        missing = next(i for i in range(max(named)) if i not in named)
-        raise ValueError(
-            f"no sharing set has sources[{missing}]: name every source, with rank 0 if need be."
-        )
-    return pairs
-
-
-def _pairs(sharing):
-    """((members, rank), ...), whichever way they were written down."""
-    given = sharing.items() if isinstance(sharing, Mapping) else sharing
-    given = None if isinstance(given, str) else given
-    try:
-        pairs = [
-            (
-                tuple(
-                    sorted(whole_number(i, "a source index of a sharing set", 0) for i in members)
-                ),
-                rank,
-            )
-            for members, rank in given
-        ]
-        if not pairs:
-            raise TypeError("no set")
-    except (TypeError, ValueError) as error:
-        raise ValueError(
-            f"sharing is {short(sharing)} ({error}): map tuples of source indices to ranks, for example "
-            f"{{(0, 1): 10, (0,): 5, (1,): 5}}."
-        ) from error
-    pairs = tuple(
-        (s, whole_number(rank, f"the rank of sharing set {s}", 0, MOST["rank"]))
-        for s, rank in pairs
-    )
-    return pairs
+    return check_sharing(sharing_pairs(sharing), empty=True)
 
 
 def joint_pattern(shared, specific):
@@ -134,7 +93,7 @@ def given_sets(sharing, num_sources):
     """Members of each basis; ranks in ``sharing`` do not matter, since the factors have their own."""
     if sharing is None:
         return paper_sets(num_sources)
-    return tuple(members for members, _ in _pairs(sharing))
+    return tuple(members for members, _ in sharing_pairs(sharing))
 
 
 def sets_of(sets, index):
@@ -164,7 +123,7 @@ def basis_of(params, sets, index, numpy=np):
 
 
 def side_by_side(params, sets):
-    """``(Factors, users)`` of the sources side by side: all columns, over all samples.
+    """``(BooleanFactors, users)`` of the sources side by side: all columns, over all samples.
 
     ``users`` is (columns, sources): a source that is no user of a column never gets it.
     """
@@ -178,7 +137,7 @@ def side_by_side(params, sets):
             coefs[i][:, ends[s] : ends[s + 1]] = np.asarray(params.coefs[i])[:, own]
             users[ends[s] : ends[s + 1], i] = True
     basis = np.concatenate([np.asarray(z, bool) for z in params.bases], axis=1)
-    return Factors(basis, np.concatenate(coefs)), users
+    return BooleanFactors(basis, np.concatenate(coefs)), users
 
 
 def take_apart(factors, sets, ranks, sizes):

@@ -12,17 +12,19 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import scipy  # its parts are loaded when they are used
 from jax import lax
 
 from jaxshared.base import Model
 from jaxshared.boolean.flip import boolean_factors, move_coef
+from jaxshared.boolean.matrices import as_boolean, boolean_matrix, coverage
 from jaxshared.boolean.pattern import basis_of, given_sets, ranks_of, side_by_side
-from jaxshared.boolean.product import as_boolean, boolean_matrix, coverage
 from jaxshared.checks import place
+from jaxshared.data.sources import as_source, host
 from jaxshared.given import factors_of, model_of
 from jaxshared.typing import AnyParams, Array, Source, Sources
 
-__all__ = ["cover_samples", "project", "shares"]
+__all__ = ["cosines", "cover_samples", "project", "shares"]
 
 # Cells covered at a time, two bytes each; numbers of samples are padded to a multiple of STEP.
 CELLS, STEP = 2**25, 64
@@ -65,6 +67,28 @@ def project(model: Model, params: AnyParams, source: Source, index: int = 0) -> 
     return jnp.concatenate(found)[:samples]
 
 
+def cosines(model, params, queries, index=0):
+    """(queries, rank): cosines between the features that queries name and the factors of a source.
+
+    >>> from jaxshared.base import Params
+    >>> from jaxshared.boolean import JSBMF
+    >>> basis, none = np.array([[1, 0], [1, 0], [0, 1]], bool), np.zeros((3, 0), bool)
+    >>> params = Params((basis, none), (np.zeros((1, 2), bool),))
+    >>> cosines(JSBMF(2, (0,)), params, np.array([[0.3], [0], [0]])).round(2).tolist()
+    [[0.71, 0.0]]
+    """
+    named = host(as_source(queries))
+    named = np.asarray(named.toarray() if scipy.sparse.issparse(named) else named) > 0
+    columns = [basis for members, basis, _ in model.parts(params) if index in members]
+    columns = np.hstack([np.asarray(each) for each in columns])
+    if len(named) != len(columns):
+        raise ValueError(
+            f"queries has shape {named.shape}: it needs ({len(columns)}, queries), the features of the fit."
+        )
+    sizes = named.sum(0)[:, None] * columns.sum(0)
+    return named.T.astype(np.float32) @ columns / np.sqrt(np.maximum(sizes, 1))
+
+
 def cover_samples(basis: Array, source: Source) -> Array:
     """Greedy cover and flips of every sample: bool (samples, rank). Pure: ``jit`` and ``vmap``.
 
@@ -98,14 +122,14 @@ def cover_samples(basis: Array, source: Source) -> Array:
     coef, _, _ = lax.while_loop(lambda state: state[2], more, state)
     everywhere = jnp.ones_like(coef)
 
-    def sweep(state):
+    def once(state):
         coef, counts, _ = state
         move = lambda column, carry: move_coef(sign, everywhere, column, carry)
         _, new, counts = lax.fori_loop(0, rank, move, (basis, coef, counts))
         return new, counts, (new != coef).any()
 
     state = (coef, coverage(basis, coef).astype(jnp.int16), jnp.bool_(True))
-    return lax.while_loop(lambda state: state[2], sweep, state)[0]
+    return lax.while_loop(lambda state: state[2], once, state)[0]
 
 
 _cover_samples = jax.jit(cover_samples)

@@ -21,15 +21,15 @@ from jaxshared.boolean import joint
 from jaxshared.boolean.asso import check_thresholds
 from jaxshared.boolean.description import DescriptionLength, bits, count
 from jaxshared.boolean.flip import flip_all
+from jaxshared.boolean.matrices import as_boolean, as_weights
 from jaxshared.boolean.pattern import (
-    Factors,
+    BooleanFactors,
     as_pattern,
     joint_pattern,
     paper_sets,
     ranks_of,
     widest_first,
 )
-from jaxshared.boolean.product import as_boolean, as_weights
 from jaxshared.checks import one_of, several, short, whole_number
 from jaxshared.grid import same
 from jaxshared.typing import Sources
@@ -172,7 +172,7 @@ def _grid(shared, specific, sharing, num_sources):
 def _concat_lanes(sources, sets, grid, weights, threshold, candidates):
     totals = sorted({sum(ranks) for ranks in grid})
     (most,) = joint.concat_factors(sources, totals[-1], weights, (threshold,), candidates)
-    prefixes = [Factors(*(z[:, :total] for z in most)) for total in totals]
+    prefixes = [BooleanFactors(*(z[:, :total] for z in most)) for total in totals]
     params = [joint.split_factors(prefix, sources, sets) for prefix in prefixes]
     return [_Lane("concat_asso", threshold, p) for p in params]
 
@@ -206,7 +206,7 @@ class _Prefixes:
         known = tuple((t, ranks[t]) for t in found if set(self.sets[t]) & set(self.sets[s]))
         if (s, known) not in self.runs:
             self.runs[s, known] = self._run(s, {t: found[t] for t, _ in known})
-        return Factors(*(z[:, : ranks[s]] for z in self.runs[s, known]))
+        return BooleanFactors(*(z[:, : ranks[s]] for z in self.runs[s, known]))
 
     def _run(self, s, wider):
         pattern = [
@@ -214,7 +214,7 @@ class _Prefixes:
             for t, members in enumerate(self.sets)
         ]
         pattern[s] = (self.sets[s], int(self.most[s]))
-        blank = lambda members: Factors(
+        blank = lambda members: BooleanFactors(
             np.zeros((len(self.sources[0]), 0), bool),
             np.zeros((sum(self.sources[i].shape[1] for i in members), 0), bool),
         )

@@ -18,18 +18,20 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxshared.arguments import BY_NAME, checked, whole
-from jaxshared.base import Model, Result
+from jaxshared.base import Model, Params, Result, Status
 from jaxshared.boolean import joint
 from jaxshared.boolean.flip import Flipped, flip
 from jaxshared.boolean.lanes import greedy_start
+from jaxshared.boolean.matrices import as_boolean
 from jaxshared.boolean.model import as_result
-from jaxshared.boolean.pattern import Factors, take_apart
-from jaxshared.boolean.product import as_boolean
+from jaxshared.boolean.pattern import BooleanFactors, take_apart
+from jaxshared.boolean.turns import in_turn
+from jaxshared.checkpoint import kept_at
 from jaxshared.checks import hyper_of, place, whole_number
 from jaxshared.given import model_of
-from jaxshared.grid import Grid, apart, grid_settings
+from jaxshared.grid import Grid, apart, grid_settings, same
 from jaxshared.problem import named_hyper
-from jaxshared.typing import AnyHyper, Array, Sources
+from jaxshared.typing import AnyHyper, Array, Path, Sources
 
 __all__ = ["BooleanSweep", "sweep"]
 
@@ -61,9 +63,20 @@ class BooleanSweep(Grid):
     def best(self, **where: Any) -> Any:
         """The Result with the lowest objective among the settings that agree with ``where``.
 
-        Objectives under different weights are different quantities: name the setting.
+        Objectives under different weights are different quantities: where they were swept, name one.
         """
-        return self.lane(self.best_lane(**where))
+        number = self.best_lane(**where)
+        kinds: list = []
+        for fits, setting in zip(self.fitting(where), self.settings):
+            weights = setting.get("weights")
+            if fits and not any(same(weights, kind) for kind in kinds):
+                kinds.append(weights)
+        if len(kinds) > 1:
+            raise ValueError(
+                f"weights were swept ({', '.join(map(repr, kinds))}), and objectives under different weights "
+                f"are different quantities: name one, for example best(weights={kinds[0]!r})."
+            )
+        return self.lane(number)
 
 
 def sweep(
@@ -75,6 +88,8 @@ def sweep(
     max_steps: int = 100,
     points: Sequence[dict[str, Any]] | None = None,
     hyper: AnyHyper | None = None,
+    progress: bool = False,
+    checkpoint: Path | None = None,
     **axes: Any,
 ) -> BooleanSweep:
     """Fits for the product of ``axes`` and ``restarts``, compiled once, as :class:`BooleanSweep`.
@@ -84,6 +99,8 @@ def sweep(
     ``points`` is a list of such settings instead of a product, ``hyper`` changes for all lanes. A
     setting without a threshold tries those of the model and keeps the best. Restart 0 of a setting
     equals ``fit`` of its model; a further one leaves out random candidates, drawn by ``key``.
+    ``checkpoint`` keeps the batches of lanes that have ended. Ctrl-C gives what there is: lanes that had
+    not begun are INTERRUPTED, their objective NaN.
 
     >>> from jaxshared.boolean import JSBMF
     >>> x = np.kron(np.eye(2, dtype=bool), np.ones((3, 4), bool))
@@ -116,13 +133,37 @@ def sweep(
     ]
     most = np.max([each.ranks for each in models], axis=0)
     pattern = tuple((members, int(rank)) for members, rank in zip(model.sets, most))
-    ends = _run(models, pattern, hypers, sources, lanes, key, max_steps)
+    parts = ["search", models, hypers, key, max_steps, restarts, sources]
+    shown = dict(progress=progress, checkpoint=kept_at(checkpoint, *parts))
+    ends = _run(models, pattern, hypers, sources, lanes, key, max_steps, **shown)
+    interrupted = len(ends) < len(lanes)
+    ends += [None] * (len(lanes) - len(ends))
     results = []
     for (s, _), group in itertools.groupby(zip(lanes, ends), key=lambda pair: pair[0][:2]):
-        # As solve_joint: the first of equally good thresholds.
-        (_, _, threshold), end = min(group, key=lambda pair: float(_last(pair[1])))
-        results.append(_result(models[s], pattern, end, threshold, sources))
-    return BooleanSweep(tuple(models), tuple(settings), restarts, tuple(results))
+        ended = list(group)
+        there = [pair for pair in ended if pair[1] is not None]
+        if there:
+            # As solve_joint: the first of equally good thresholds.
+            (_, _, threshold), end = min(there, key=lambda pair: float(_last(pair[1])))
+            found = _result(models[s], pattern, end, threshold, sources)
+        else:
+            found = _absent(models[s], sources)
+        cut = len(there) < len(ended)
+        results.append(found._replace(status=Status.INTERRUPTED) if cut else found)
+    shape = (tuple(models), tuple(settings), restarts, tuple(results))
+    return BooleanSweep(*shape, interrupted=interrupted)
+
+
+def _absent(model, sources):
+    """The Result of a lane that never began: no factor covers anything."""
+    members = [sum(r for s, r in model.sharing if i in s) for i in range(len(sources))]
+    none = lambda size, rank: jnp.zeros((size, rank), bool)
+    params = Params(
+        tuple(none(len(sources[0]), rank) for rank in model.ranks),
+        tuple(none(x.shape[1], rank) for x, rank in zip(sources, members)),
+    )
+    nothing = joint.Solution(params, np.array([np.nan], np.float32), 0, True, np.nan)
+    return as_result(nothing)
 
 
 def _check_alike(models):
@@ -133,20 +174,21 @@ def _check_alike(models):
             raise ValueError(f"cannot sweep {each} and {first} together: only ranks may differ.")
 
 
-def _run(models, pattern, hypers, sources, lanes, key, max_steps):
-    """:class:`Flipped` and users of every lane, on the host."""
+def _run(models, pattern, hypers, sources, lanes, key, max_steps, **shown):
+    """:class:`Flipped` and users of every lane, on the host; of fewer after Ctrl-C."""
     first, sizes = models[0], tuple(x.shape[1] for x in sources)
     tiles = _tiles(first, pattern, hypers, sources)
     size = min(_batch_size(first, sources), len(lanes))
-    ends = []
     each = first.options.get("candidates") != "joint"
     run = functools.partial(_lanes, first.method, pattern, sizes, max_steps, each)
-    with jax.enable_x64(True):
-        for begin in range(0, len(lanes), size):
-            # The last batch is filled up, so that no second shape is compiled.
-            batch = [lanes[min(at, len(lanes) - 1)] for at in range(begin, begin + size)]
-            numbers, restarts, thresholds = map(np.array, zip(*batch))
-            found = run(
+
+    def batch(number):
+        # The last batch is filled up, so that no second shape is compiled.
+        begin = number * size
+        own = [lanes[min(at, len(lanes) - 1)] for at in range(begin, begin + size)]
+        numbers, restarts, thresholds = map(np.array, zip(*own))
+        with jax.enable_x64(True):
+            return run(
                 np.concatenate(sources, axis=1),
                 key,
                 thresholds,
@@ -155,8 +197,10 @@ def _run(models, pattern, hypers, sources, lanes, key, max_steps):
                 restarts,
                 {s: tuple(z[numbers] for z in factors) for s, factors in tiles.items()},
             )
-            found = jax.tree.map(np.asarray, found)
-            ends += [jax.tree.map(lambda z, at=at: z[at], found) for at in range(size)]
+
+    like = Flipped(*[0] * len(Flipped._fields)), 0
+    found = in_turn(-(-len(lanes) // size), batch, like, unit="batch", **shown)
+    ends = [jax.tree.map(lambda z, at=at: z[at], part) for part in found for at in range(size)]
     return ends[: len(lanes)]
 
 
@@ -213,15 +257,15 @@ def _last(end):
 def _result(model, pattern, end, threshold, sources):
     """The Result of one lane, with the factors of its own, unpadded model."""
     flipped, users = Flipped(*end[0]), end[1]
-    factors, sizes = Factors(flipped.basis, flipped.coef), [x.shape[1] for x in sources]
+    factors, sizes = BooleanFactors(flipped.basis, flipped.coef), [x.shape[1] for x in sources]
     if model.method == "concat_asso":
         alive = factors.basis.any(0) & users.any(1)
-        factors = Factors(*(z[:, alive] for z in factors))
+        factors = BooleanFactors(*(z[:, alive] for z in factors))
         params = joint.split_factors(factors, sources, model.sets)
     else:
         starts = np.cumsum([0, *(width for _, width in pattern)])
         keep = np.concatenate([start + np.arange(r) for start, r in zip(starts, model.ranks)])
-        factors = Factors(*(z[:, keep] for z in factors))
+        factors = BooleanFactors(*(z[:, keep] for z in factors))
         params = take_apart(factors, model.sets, model.ranks, sizes)
     steps = int(flipped.num_steps)
     history = jnp.asarray(flipped.history[: steps + 1])

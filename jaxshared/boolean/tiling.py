@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from jaxshared.boolean.closed import MAX_SETS, MAX_WORK, TooManySets, closed_itemsets
-from jaxshared.boolean.pattern import Factors
+from jaxshared.boolean.pattern import BooleanFactors
 
 __all__ = ["cover_with_tiles", "shared_tiles", "tile_factors"]
 
@@ -21,7 +21,7 @@ def tile_factors(sources, rank, weights, *, covered=None, alone=None, **mining):
     """``rank`` shared factors that cover no zero; ``mining`` as in :func:`shared_tiles`."""
     if rank == 0:  # nothing to look for
         sizes = len(sources[0]), sum(x.shape[1] for x in sources)
-        return Factors(*(np.zeros((size, 0), bool) for size in sizes))
+        return BooleanFactors(*(np.zeros((size, 0), bool) for size in sizes))
     tiles = shared_tiles(sources, alone=alone, **mining)
     return cover_with_tiles(sources, rank, weights, tiles, covered=covered)
 
@@ -55,7 +55,7 @@ def shared_tiles(
 
 
 def cover_with_tiles(sources, rank, weights, tiles, *, covered=None):
-    """The ``rank`` tiles that greedily cover most weight of ones, as :class:`Factors`.
+    """The ``rank`` tiles that greedily cover most weight of ones, as :class:`BooleanFactors`.
 
     ``covered``: cells of the sources side by side that need no cover. Covering is submodular: what
     a tile gains only falls, so its last known gain bounds it from above and most tiles are never
@@ -63,7 +63,7 @@ def cover_with_tiles(sources, rank, weights, tiles, *, covered=None):
     """
     joined = np.concatenate(sources, axis=1)
     weight = np.repeat(np.asarray(weights, float), [x.shape[1] for x in sources])
-    factors = Factors(*(np.zeros((size, rank), bool) for size in joined.shape))
+    factors = BooleanFactors(*(np.zeros((size, rank), bool) for size in joined.shape))
     left = joined * weight  # weight of the ones that are not covered yet
     if covered is not None:
         left[covered] = 0

@@ -1,4 +1,4 @@
-"""Documents counted: how often which term is in each, by scikit-learn."""
+"""Documents counted and weighted: how often which term is in each, by scikit-learn."""
 
 from __future__ import annotations
 
@@ -8,7 +8,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy  # its parts are loaded when they are used
 
-__all__ = ["Counts", "check_texts", "count_terms", "is_words"]
+from jaxshared.arguments import among, checked, maybe, numbers
+from jaxshared.checks import short
+from jaxshared.data.structure import check_matrix
+
+__all__ = ["Counts", "check_texts", "count_terms", "is_words", "sparse_rows", "terms_of", "tfidf"]
 
 
 class Counts(NamedTuple):
@@ -89,3 +93,57 @@ def count_terms(documents: Any, *, vectorizer: Any = None, **options: Any) -> Co
         ) from None
     vocabulary = np.asarray(vectorizer.get_feature_names_out(), dtype=str)
     return Counts(scipy.sparse.csr_array(counts.T), vocabulary, np.arange(len(documents)))
+
+
+def sparse_rows(source, name):
+    """Sparse rows of anything that is a matrix; damaged ones are refused before SciPy follows them."""
+    check_matrix(source, name)
+    return scipy.sparse.csr_array(source)
+
+
+def terms_of(vocabulary, name):
+    """One term per feature, as an array: a list of text or numbers, not empty."""
+    terms = np.asarray(list(vocabulary) if isinstance(vocabulary, tuple | list) else vocabulary)
+    good = terms.ndim == 1 and terms.size and terms.dtype.kind in "USOiu"
+    if not good or not all(isinstance(term, str | int | np.integer) for term in terms.tolist()):
+        raise ValueError(f"{name} is {short(vocabulary)}: pass a list with one term per feature.")
+    return terms
+
+
+def tfidf(
+    counts: Any, *, sublinear: bool = False, norm: str = "l2", idf: Any = None
+) -> tuple[Any, np.ndarray]:
+    r"""Weight term counts (features, samples) by rarity; returns the source and its idf weights.
+
+    .. math:: x_{tj} = tf_{tj} \left(1 + \log\frac{1 + n}{1 + df_t}\right), \qquad
+              tf = count \text{ or } 1 + \log count
+
+    ``sublinear`` takes the logarithm, ``norm`` ("l1", "l2" or None) the scale of an item. Give
+    ``idf`` to use the weights of another source. An item without terms stays zero.
+
+    >>> source, idf = tfidf(np.array([[3, 0], [4, 1]]), norm=None)
+    >>> idf.round(3).tolist(), source.toarray().astype(int).tolist()
+    ([1.405, 1.0], [[4, 0], [4, 1]])
+    """
+    checked(locals(), norm=maybe(among("l1", "l2")))
+    from sklearn.feature_extraction.text import TfidfTransformer
+
+    counts = sparse_rows(counts, "counts")
+    if not (counts.data >= 0).all():
+        raise ValueError("counts has negative or missing entries: a term is counted from 0 on.")
+    transformer = TfidfTransformer(norm=norm, sublinear_tf=sublinear)
+    if idf is None:
+        weighted = transformer.fit_transform(counts.T)
+    else:
+        idf = numbers(idf, "idf", least=0)
+        if idf.shape != (counts.shape[0],):
+            raise ValueError(
+                f"idf has shape {idf.shape} for {counts.shape[0]} features: give one weight per "
+                "term, of the same vocabulary."
+            )
+        transformer.idf_ = idf
+        weighted = transformer.transform(scipy.sparse.csr_array(counts.T))
+    # zeros stay out of the structure; float32 is what the solvers work in
+    source = scipy.sparse.csr_array(weighted.T.astype(np.float32))
+    source.eliminate_zeros()
+    return source, np.asarray(transformer.idf_)

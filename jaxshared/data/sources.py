@@ -6,6 +6,7 @@ is :class:`Placed` around any of them until it is fitted.
 
 from __future__ import annotations
 
+import weakref
 from typing import Any
 
 import jax
@@ -122,6 +123,8 @@ def as_source(source: Source, name: str = "source") -> Any:
     values = held.data if isinstance(held, Sparse) else held
     if isinstance(values, jax.core.Tracer) or not values.size:
         return source  # values are unknown under jit: the caller has checked, or accepts the status
+    if _GOOD.get(id(values)) is values:
+        return source  # looked at before: an array does not change
     with jax.ensure_compile_time_eval():  # also where a program closes over the source
         bad, high, norm = _range(values)
     if bool(bad):
@@ -133,7 +136,12 @@ def as_source(source: Source, name: str = "source") -> Any:
             f"{name} has entries up to {high:.3g}, whose squares leave the range of {values.dtype}: "
             f"divide it by {high:.3g} first."
         )
+    _GOOD[id(values)] = values
     return source
+
+
+# Arrays whose values were looked at, as long as they live: who calls fit after a look pays for none.
+_GOOD: weakref.WeakValueDictionary[int, jax.Array] = weakref.WeakValueDictionary()
 
 
 @jax.jit

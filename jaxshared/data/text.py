@@ -18,13 +18,20 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy  # its parts are loaded when they are used
 
-from jaxshared.arguments import among, checked, having, maybe, numbers, whole
+from jaxshared.arguments import among, checked, having, maybe, whole
 from jaxshared.arguments import text as text_of
 from jaxshared.checks import one_of, several, short
 from jaxshared.data.corpora import Corpus, frame_corpora
-from jaxshared.data.counts import Counts, check_texts, count_terms, is_words
+from jaxshared.data.counts import (
+    Counts,
+    check_texts,
+    count_terms,
+    sparse_rows,
+    terms_of,
+    tfidf,
+)
 from jaxshared.data.names import Table
-from jaxshared.data.structure import check_matrix
+from jaxshared.data.queries import Queries, query_vectors
 from jaxshared.typing import Sources
 
 __all__ = [
@@ -70,13 +77,6 @@ class Texts(NamedTuple):
         return {n: Table(x, terms, own) for n, x, own in zip(names, self.sources, ids)}
 
 
-class Queries(NamedTuple):
-    """Query vectors (features, queries), and whether each query has a term of the vocabulary."""
-
-    vectors: scipy.sparse.csr_array
-    known: np.ndarray
-
-
 def align(
     sources: Sources, vocabularies: Any, *, how: str = "union"
 ) -> tuple[tuple[Any, ...], np.ndarray]:
@@ -94,7 +94,7 @@ def align(
     sources = several(sources, "sources", "matrices")
     vocabularies = several(vocabularies, "vocabularies", "lists of terms")
     one_of(how, "how", ("union", "common"))
-    sources = [_wide(_rows(source, f"sources[{i}]")) for i, source in enumerate(sources)]
+    sources = [_wide(sparse_rows(source, f"sources[{i}]")) for i, source in enumerate(sources)]
     vocabularies = [
         terms_of(terms, f"vocabularies[{i}]").astype(str) for i, terms in enumerate(vocabularies)
     ]
@@ -116,21 +116,6 @@ def align(
         if not vocabulary.size:
             raise ValueError("the vocabularies have no term in common: use how='union'.")
     return tuple(_onto(s, t, vocabulary) for s, t in zip(sources, vocabularies)), vocabulary
-
-
-def _rows(source, name):
-    """Sparse rows of anything that is a matrix; damaged ones are refused before SciPy follows them."""
-    check_matrix(source, name)
-    return scipy.sparse.csr_array(source)
-
-
-def terms_of(vocabulary, name):
-    """One term per feature, as an array: a list of text or numbers, not empty."""
-    terms = np.asarray(list(vocabulary) if isinstance(vocabulary, tuple | list) else vocabulary)
-    good = terms.ndim == 1 and terms.size and terms.dtype.kind in "USOiu"
-    if not good or not all(isinstance(term, str | int | np.integer) for term in terms.tolist()):
-        raise ValueError(f"{name} is {short(vocabulary)}: pass a list with one term per feature.")
-    return terms
 
 
 def _wide(counts):
@@ -167,7 +152,7 @@ def drop_rare(
     """
     checked(locals(), min_items=whole(0), min_terms=whole(0))
     sources = several(sources, "sources", "matrices")
-    sources = [_rows(source, f"sources[{i}]") for i, source in enumerate(sources)]
+    sources = [sparse_rows(source, f"sources[{i}]") for i, source in enumerate(sources)]
     terms = terms_of(vocabulary, "vocabulary")
     if len(terms) != sources[0].shape[0]:
         raise ValueError(
@@ -185,45 +170,6 @@ def drop_rare(
             )
     kept_sources = tuple(source[rows][:, kept] for source, kept in zip(sources, items))
     return kept_sources, terms[rows], tuple(items)
-
-
-def tfidf(
-    counts: Any, *, sublinear: bool = False, norm: str = "l2", idf: Any = None
-) -> tuple[Any, np.ndarray]:
-    r"""Weight term counts (features, samples) by rarity; returns the source and its idf weights.
-
-    .. math:: x_{tj} = tf_{tj} \left(1 + \log\frac{1 + n}{1 + df_t}\right), \qquad
-              tf = count \text{ or } 1 + \log count
-
-    ``sublinear`` takes the logarithm, ``norm`` ("l1", "l2" or None) the scale of an item. Give
-    ``idf`` to use the weights of another source. An item without terms stays zero.
-
-    >>> source, idf = tfidf(np.array([[3, 0], [4, 1]]), norm=None)
-    >>> idf.round(3).tolist(), source.toarray().astype(int).tolist()
-    ([1.405, 1.0], [[4, 0], [4, 1]])
-    """
-    checked(locals(), norm=maybe(among("l1", "l2")))
-    from sklearn.feature_extraction.text import TfidfTransformer
-
-    counts = _rows(counts, "counts")
-    if not (counts.data >= 0).all():
-        raise ValueError("counts has negative or missing entries: a term is counted from 0 on.")
-    transformer = TfidfTransformer(norm=norm, sublinear_tf=sublinear)
-    if idf is None:
-        weighted = transformer.fit_transform(counts.T)
-    else:
-        idf = numbers(idf, "idf", least=0)
-        if idf.shape != (counts.shape[0],):
-            raise ValueError(
-                f"idf has shape {idf.shape} for {counts.shape[0]} features: give one weight per "
-                "term, of the same vocabulary."
-            )
-        transformer.idf_ = idf
-        weighted = transformer.transform(scipy.sparse.csr_array(counts.T))
-    # zeros stay out of the structure; float32 is what the solvers work in
-    source = scipy.sparse.csr_array(weighted.T.astype(np.float32))
-    source.eliminate_zeros()
-    return source, np.asarray(transformer.idf_)
 
 
 def sources_from_counts(
@@ -328,53 +274,3 @@ def from_frame(
     checked(locals(), frame=wanted, text=text_of, outlet=maybe(text_of))
     corpora = frame_corpora(frame, text=text, outlet=outlet, title=title)
     return from_corpora(corpora, vectorizer_options=vectorizer_options, **options)
-
-
-def _stop_words(value, name):
-    several_words = isinstance(value, tuple | list | set | frozenset)
-    if not several_words and not (isinstance(value, str) and value == "english"):
-        raise ValueError(f"{name} is {short(value)}: pass a list of words, 'english', or None.")
-
-
-def query_vectors(
-    queries: Any,
-    vocabulary: Any,
-    *,
-    idf: Any = None,
-    expand: bool = True,
-    norm: str = "l2",
-    stop_words: Any = None,
-) -> Queries:
-    """Queries as vectors over the vocabulary, with the KDD paper's expansion.
-
-    A query is a string (its words are taken in lower case) or a sequence of words. With ``expand``
-    every query word stands for all terms that contain it ("car" for "car", "cars", "carpet");
-    without, for the term itself. Terms weigh ``idf`` times the number of query words that name them. Give
-    the ``stop_words`` of the vocabulary: "the" would stand for "theory" and "mother".
-
-    >>> queries = query_vectors(["car", "zebra"], ["bus", "car", "cars"])
-    >>> (queries.vectors.toarray() > 0).tolist(), queries.known.tolist()
-    ([[False, False], [True, False], [True, False]], [True, False])
-    """
-    checked(locals(), norm=maybe(among("l1", "l2")), stop_words=maybe(_stop_words))
-    terms_of(vocabulary, "vocabulary")
-    from sklearn.feature_extraction.text import CountVectorizer
-
-    vocabulary = np.asarray(vocabulary, dtype=str)
-    terms = np.char.lower(vocabulary)
-    places, columns = {}, []
-    split = CountVectorizer(token_pattern=r"(?u)\b\w+\b", stop_words=stop_words).build_analyzer()
-    for query in [queries] if isinstance(queries, str) else check_texts(queries, "queries"):
-        words = [str(w).lower() for w in query] if is_words(query) else split(query)
-        column = np.zeros(len(terms), dtype=np.float32)
-        for word in words:
-            if word not in places:
-                matched = np.char.find(terms, word) >= 0 if expand and word else terms == word
-                places[word] = np.flatnonzero(matched)
-            column[places[word]] += 1
-        columns.append(scipy.sparse.csc_array(column[:, None]))
-    if not columns:
-        raise ValueError("queries is empty: give at least one.")
-    counts = scipy.sparse.csr_array(scipy.sparse.hstack(columns))
-    vectors, _ = tfidf(counts, norm=norm, idf=np.ones(len(terms)) if idf is None else idf)
-    return Queries(vectors, np.asarray(counts.sum(axis=0)).ravel() > 0)

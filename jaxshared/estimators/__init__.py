@@ -13,6 +13,6 @@ search compiles a program per round size. Precision is that of X: float32 is twi
 """
 
 from jaxshared.estimators.groups import INMF, NMF, BooleanMF, SharedNMF
-from jaxshared.estimators.views import MultiViewNMF
+from jaxshared.estimators.multiview import MultiViewNMF
 
 __all__ = ["INMF", "NMF", "BooleanMF", "MultiViewNMF", "SharedNMF"]

@@ -31,7 +31,7 @@ from jaxshared.models.shared import SharedBasis
 from jaxshared.padded import fit_padded, precision, project_padded
 from jaxshared.solvers import Accelerated
 
-__all__ = ["Factors", "Grouped", "Stepped"]
+__all__ = ["FactorEstimator", "Grouped", "Stepped"]
 
 FILL = "fill them with NaN, which is taken as not seen: X.filled(numpy.nan)"
 FORMS = ("csr", "csc", "coo")
@@ -62,7 +62,7 @@ PARAMETERS = {
 
 
 @dataclasses.dataclass(eq=False, repr=False)
-class Factors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class FactorEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """What all of them have in common; a subclass says its ``_model`` for a number of groups."""
 
     _: dataclasses.KW_ONLY
@@ -132,7 +132,7 @@ def _weights(weights, X):
     return _check_sample_weight(weights, X, ensure_non_negative=True)
 
 
-class Grouped(Factors):
+class Grouped(FactorEstimator):
     """Sources are the groups of rows of one matrix, or the members of a list."""
 
     group_column = None  # a parameter where there are groups

@@ -9,7 +9,7 @@ import scipy.sparse
 
 from jaxshared.arrays import unmasked
 from jaxshared.checks import several, short
-from jaxshared.data.sharing import as_sharing
+from jaxshared.data.sets import as_sharing
 from jaxshared.data.structure import check_structure
 
 __all__ = [

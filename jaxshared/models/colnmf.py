@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from jaxshared.checks import whole_number
 from jaxshared.factorisation import Factorisation
-from jaxshared.initial.views import start_views
+from jaxshared.initial.common import start_views
 from jaxshared.terms import Term, own
 from jaxshared.typing import AnyParams, Array, Sources
 

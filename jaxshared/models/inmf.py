@@ -19,7 +19,7 @@ from jaxshared.base import Params
 from jaxshared.checks import whole_number
 from jaxshared.data.split import rows_of
 from jaxshared.factorisation import Factorisation
-from jaxshared.initial import factors as start
+from jaxshared.initial import methods as start
 from jaxshared.models.shared import SharedNMF
 from jaxshared.penalties import Departure
 from jaxshared.terms import Term, own, summed

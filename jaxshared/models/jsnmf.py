@@ -14,7 +14,7 @@ import operator
 from typing import Any
 
 from jaxshared.checks import several
-from jaxshared.data.sharing import check_sharing
+from jaxshared.data.sets import as_sharing
 from jaxshared.models.shared import SharedBasis
 
 __all__ = ["JSNMF"]
@@ -46,7 +46,7 @@ class JSNMF(SharedBasis):
                 f"specific is {self.specific}: name one rank per source, two or more. For a single "
                 f"source use NMF(rank)."
             )
-        check_sharing(self.sharing)
+        as_sharing(self.sharing)
         super().__post_init__()
 
     @property

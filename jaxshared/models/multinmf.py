@@ -24,7 +24,7 @@ from jaxshared.block import put
 from jaxshared.checks import per_source, whole_number
 from jaxshared.data.partial import Partial, mask_of
 from jaxshared.factorisation import Factorisation
-from jaxshared.initial import views
+from jaxshared.initial import common
 from jaxshared.penalties.agreement import Agreement, filled_coefs, levelled
 from jaxshared.terms import Term, own
 from jaxshared.typing import AnyHyper, AnyParams, Array, Sources
@@ -106,7 +106,7 @@ class MultiNMF(Factorisation):
 
     def normalise(self, params: AnyParams, hyper: AnyHyper | None = None) -> AnyParams:
         """Bases with columns that sum to 1, the paper's gauge."""
-        bases, coefs = zip(*map(views.unit_sums, params.bases, params.coefs))
+        bases, coefs = zip(*map(common.unit_sums, params.bases, params.coefs))
         return params._replace(bases=bases, coefs=coefs)
 
     def init(self, key: Array, sources: Sources, *, method: str = "random") -> AnyParams:
@@ -117,9 +117,9 @@ class MultiNMF(Factorisation):
         agreement. ``chain``: as in the authors' code, NMF of the first view, whose coefs start the
         second, and so on, three times round. NNDSVD: of the first.
         """
-        bases, coefs = views.start_views(key, sources, self.rank, method, heavy=True)
+        bases, coefs = common.start_views(key, sources, self.rank, method, heavy=True)
         params = self.rescale(Params(bases, coefs, jnp.zeros_like(coefs[0])), sources)
-        further = {"chain": views.chain, "collective": views.collective}.get(method)
+        further = {"chain": common.chain, "collective": common.collective}.get(method)
         return params if further is None else self.rescale(further(params, sources), sources)
 
     def rescale(self, params: AnyParams, sources: Sources) -> AnyParams:
@@ -133,7 +133,7 @@ class MultiNMF(Factorisation):
         number = len(params.bases)
         for v in range(number):
             view = lambda params, v=v: move(self._unit_sums(move(params, v), v), number + v)
-            params = views.repeated(view, params, v, self.inner)
+            params = common.repeated(view, params, v, self.inner)
         return move(params, 2 * number)
 
     def _unit_sums(self, params, v):
@@ -141,7 +141,7 @@ class MultiNMF(Factorisation):
         number = len(params.bases)
         if any(block in (v, number + v) for block, _ in self.frozen):
             return params
-        basis, coef = views.unit_sums(params.bases[v], params.coefs[v])
+        basis, coef = common.unit_sums(params.bases[v], params.coefs[v])
         return put(put(params, v, basis), number + v, coef)
 
     def impute(self, params: AnyParams, hyper: AnyHyper) -> AnyParams:

@@ -22,7 +22,7 @@ from jaxshared.checks import flag, random_key, whole_number
 from jaxshared.data.graph import check_graphs
 from jaxshared.data.split import rows_of
 from jaxshared.factorisation import Factorisation
-from jaxshared.initial import factors as start
+from jaxshared.initial import methods as start
 from jaxshared.penalties import Errors, Smoothness
 from jaxshared.penalties.errors import no_errors
 from jaxshared.terms import Projection, Term, own

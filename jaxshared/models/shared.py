@@ -21,10 +21,10 @@ import numpy as np
 
 from jaxshared.base import Constraint, Params
 from jaxshared.checks import one_of, random_key
-from jaxshared.data.sharing import as_sharing
+from jaxshared.data.sets import as_sharing
 from jaxshared.data.split import rows_of
 from jaxshared.factorisation import Factorisation
-from jaxshared.initial import factors as start
+from jaxshared.initial import methods as start
 from jaxshared.terms import Term, beside, own
 from jaxshared.typing import AnyParams, Array, Sources
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from jaxshared.data.products import squared_norm
 
-__all__ = ["cosines", "energies", "energy_order", "mass_shares", "unit_columns"]
+__all__ = ["columns_and_norms", "cosines", "energies", "energy_order", "mass_shares"]
 
 
 def energy_order(parts):
@@ -29,7 +29,7 @@ def energy_order(parts):
     return [np.argsort(-share(own), kind="stable") for own in sizes]
 
 
-def unit_columns(basis, number):
+def columns_and_norms(basis, number):
     """A basis with columns of norm one, and their norms; as it is where ``number`` is None."""
     basis = np.asarray(basis, np.float64)
     if number is None:

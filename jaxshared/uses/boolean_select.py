@@ -8,9 +8,7 @@ from typing import Any
 import numpy as np
 
 from jaxshared.base import Model
-from jaxshared.boolean import JSBMF
-from jaxshared.boolean.select import select_ranks
-from jaxshared.boolean.sharing import select_sharing
+from jaxshared.boolean.select_sets import select_sharing
 from jaxshared.typing import Sources
 from jaxshared.uses.choice import Curve, Selection, elbow
 
@@ -31,10 +29,7 @@ def select_boolean(
     ranks = list(range(1, LARGEST + 1) if ranks is None else ranks)
     found = select_sharing(sources, ranks=ranks, **options)
     sharing, bits = dict(found.sharing), found.length.total
-    if isinstance(model, JSBMF):
-        chosen, bits = _paper_pattern(model, sources, sharing, bits, options)
-    else:
-        chosen = model.replace(sharing=sharing)
+    chosen, bits = model.within(sources, sharing, bits, **options)
     total = sum(chosen.ranks)
     best = {rank: min(r["start"] for r in found.table if r["rank"] == rank) for rank in ranks}
     starts = np.array([best[rank] for rank in ranks])
@@ -61,18 +56,3 @@ def select_boolean(
         use=None,
         stability=None,
     )
-
-
-def _paper_pattern(model, sources, sharing, bits, options):
-    """One set of all sources and one for each alone, from a pattern of any sets."""
-    count = model.num_sources
-    everyone = tuple(range(count))
-    shared, own = sharing.get(everyone, 0), [sharing.get((i,), 0) for i in range(count)]
-    if shared + sum(own) < sum(sharing.values()):
-        partly = [rank for members, rank in sharing.items() if 1 < len(members) < count]
-        ways = {name: value for name, value in options.items() if name != "refined"}
-        most = shared + sum(partly)
-        around = tuple(range(max(0, rank), rank + sum(partly) + 1) for rank in own)
-        again = select_ranks(sources, shared=range(shared, most + 1), specific=around, **ways)
-        return model.replace(shared=again.shared, specific=again.specific), again.length.total
-    return model.replace(shared=shared, specific=tuple(own)), bits

@@ -20,7 +20,7 @@ from jaxshared.base import Model
 from jaxshared.checks import one_of, random_key, several, whole_number
 from jaxshared.given import factors_of
 from jaxshared.typing import AnyParams, Array
-from jaxshared.uses.columns import PARTS, part_columns, unit_bases
+from jaxshared.uses.columns import PARTS, part_columns
 from jaxshared.uses.cotransfer import CoTransfer, cotransfer
 
 __all__ = [
@@ -174,7 +174,7 @@ def cluster(
     """
     checked(locals(), num_clusters=None)
     params = factors_of(model, params)
-    scaled, labels = unit_bases(model, params), []
+    scaled, labels = model.normalise(params), []
     if np.shape(num_clusters) not in ((), (len(params.coefs),)):
         raise ValueError(
             f"num_clusters is {num_clusters!r}: pass one number, or one for each of the "

@@ -1,18 +1,16 @@
-"""Which columns of the coefficients are shared, and on what scale they are compared.
+"""Which columns of the coefficients are shared.
 
 The length of a basis column is arbitrary (its coefficients make up for it), but cosines and k-means
-see it. Every use of the factors therefore starts from :func:`unit_bases`.
+see it. Every use of the factors therefore starts from ``model.normalise``.
 """
 
 from __future__ import annotations
 
 import numpy as np
-import scipy  # its parts are loaded when they are used
 
 from jaxshared.checks import one_of
-from jaxshared.data.sources import as_source, host
 
-__all__ = ["PARTS", "boolean_cosines", "part_columns", "unit_bases"]
+__all__ = ["PARTS", "part_columns"]
 
 #: The parts of a source's coefficients that can be used by themselves.
 PARTS = ("all", "shared", "specific")
@@ -36,40 +34,3 @@ def part_columns(model, params, source=0, part="all"):
     shared = np.isin(own, others)
     chosen = {"all": np.ones_like(shared), "shared": shared, "specific": ~shared}[part]
     return np.flatnonzero(chosen)
-
-
-def unit_bases(model, params):
-    """The same factors with basis columns of norm one; the coefficients take over the norms.
-
-    Reconstructions do not change. Bases that can only be scaled together, as those of ColNMF and INMF,
-    have one norm together; MultiNMF has columns that sum to one. An absent component (a zero column)
-    stays as it is.
-
-    >>> import jax, jax.numpy as jnp, jaxshared as js
-    >>> model = js.NMF(2)
-    >>> params = model.init(jax.random.key(0), (jnp.ones((5, 4)),))
-    >>> jnp.linalg.norm(unit_bases(model, params).bases[0], axis=0).round(3).tolist()
-    [1.0, 1.0]
-    """
-    return model.normalise(params)
-
-
-def boolean_cosines(model, params, queries, index=0):
-    """(queries, rank): cosines between the features that queries name and the factors of a source.
-
-    >>> import jaxshared as js
-    >>> basis, none = np.array([[1, 0], [1, 0], [0, 1]], bool), np.zeros((3, 0), bool)
-    >>> params = js.Params((basis, none), (np.zeros((1, 2), bool),))
-    >>> boolean_cosines(js.JSBMF(2, (0,)), params, np.array([[0.3], [0], [0]])).round(2).tolist()
-    [[0.71, 0.0]]
-    """
-    named = host(as_source(queries))
-    named = np.asarray(named.toarray() if scipy.sparse.issparse(named) else named) > 0
-    columns = [basis for members, basis, _ in model.parts(params) if index in members]
-    columns = np.hstack([np.asarray(each) for each in columns])
-    if len(named) != len(columns):
-        raise ValueError(
-            f"queries has shape {named.shape}: it needs ({len(columns)}, queries), the features of the fit."
-        )
-    sizes = named.sum(0)[:, None] * columns.sum(0)
-    return named.T.astype(np.float32) @ columns / np.sqrt(np.maximum(sizes, 1))

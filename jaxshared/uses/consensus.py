@@ -17,7 +17,6 @@ import numpy as np
 from jaxshared.alike import component_columns, kinds, paired
 from jaxshared.arguments import checked, whole
 from jaxshared.base import Model, Result
-from jaxshared.boolean.model import BooleanModel
 from jaxshared.checkpoint import beside
 from jaxshared.checks import check_unused, share, whole_number
 from jaxshared.fit import fit
@@ -25,15 +24,13 @@ from jaxshared.given import model_of
 from jaxshared.problem import searched_sources
 from jaxshared.sweep import sweep
 from jaxshared.typing import Array, Path, Sources
-from jaxshared.uses.boolean_consensus import boolean_consensus
 from jaxshared.uses.clustering import seed_of
-from jaxshared.uses.columns import unit_bases
 from jaxshared.uses.stability import refuse_given, refuse_race
 
 __all__ = ["Consensus", "consensus"]
 
-# What a Boolean consensus takes of the options, and its defaults.
-BOOLEAN = {"hyper": None, "max_steps": 500}
+# What a model with a search of its own takes of the options.
+SEARCHED = ("hyper", "max_steps")
 
 
 class Consensus(NamedTuple):
@@ -86,14 +83,14 @@ def consensus(
         raise ValueError(f"keep is {keep}: it is the part of the components that stays, 0 to 1.")
     refuse_race(options, "consensus")
     sources, names = searched_sources(model, sources, rows)
-    if isinstance(model, BooleanModel):
-        limits = {name: options.pop(name, value) for name, value in BOOLEAN.items()}
+    if model.searches:
+        limits = {name: options.pop(name) for name in SEARCHED if name in options}
         check_unused(type(model).__name__, checkpoint=checkpoint, **options)
-        result, *rest = boolean_consensus(model, sources, key=key, restarts=restarts, **limits)
+        result, *rest = model.agree(sources, key=key, restarts=restarts, **limits)
         return Consensus(result._replace(names=names), *rest)
     grid = sweep(model, sources, key=key, restarts=restarts, checkpoint=checkpoint, **options)
     grid = grid.whole()
-    lanes = [unit_bases(model, grid.lane(lane).params) for lane in range(restarts)]
+    lanes = [model.normalise(grid.lane(lane).params) for lane in range(restarts)]
     columns = [component_columns(model, lane) for lane in lanes]
     own = [kind for kind in kinds(model, lanes[0]) if len(kind)]
     groups = [
@@ -103,7 +100,7 @@ def consensus(
     middle = _middle(model, lanes, own, groups)
     last = beside(checkpoint, "last")
     result = fit(model, sources, key=key, init=middle, checkpoint=last, **options)
-    final = component_columns(model, unit_bases(model, result.params))
+    final = component_columns(model, model.normalise(result.params))
     stability = np.concatenate(
         [_stability(final[:, kind], [lane[:, kind] for lane in columns]) for kind in own]
     )

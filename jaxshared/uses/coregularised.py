@@ -26,7 +26,7 @@ from jaxshared.checks import one_of, several, strength
 from jaxshared.data.sources import host
 from jaxshared.data.structure import check_matrices
 from jaxshared.typing import Array, Sources
-from jaxshared.uses.clustering import seed_of
+from jaxshared.uses.clustering import cluster_coefs
 
 __all__ = ["Coregularised", "coregularised", "gaussian_graph", "normalised_affinity"]
 
@@ -105,12 +105,11 @@ def coregularised(
 
 def _labels(embeddings, num_clusters, key):
     """k-means on samples of norm one, in all the given embeddings side by side."""
-    from sklearn.cluster import KMeans
     from sklearn.preprocessing import normalize
 
-    space = normalize(np.hstack([normalize(each) for each in embeddings]))
-    kmeans = KMeans(num_clusters, n_init=20, random_state=seed_of(key))
-    return kmeans.fit_predict(space)
+    space = np.hstack([normalize(each) for each in embeddings])
+    how = dict(scale="unit", restarts=20, directions=None)
+    return cluster_coefs(space, num_clusters, key=key, **how)
 
 
 def gaussian_graph(source, neighbours=None, width=None):

@@ -11,7 +11,6 @@ import numpy as np
 
 from jaxshared.arguments import among, checked, whole
 from jaxshared.base import Model
-from jaxshared.boolean.model import BooleanModel
 from jaxshared.checks import one_of, whole_number
 from jaxshared.data.names import Names
 from jaxshared.data.order import in_fit_order
@@ -21,7 +20,7 @@ from jaxshared.data.tables import needed
 from jaxshared.given import factors_of
 from jaxshared.lost import lost_columns, lost_components, set_names, source_names
 from jaxshared.typing import AnyParams, Sources
-from jaxshared.uses.amounts import cosines, energies, energy_order, mass_shares, unit_columns
+from jaxshared.uses.amounts import columns_and_norms, cosines, energies, energy_order, mass_shares
 
 __all__ = ["Example", "Factors", "Frames", "factors", "lost_components"]
 
@@ -250,17 +249,16 @@ def factors(
 
 def _energy(model, params, parts, sources, count):
     sources = None if sources is None else bare(sources)
-    if isinstance(model, BooleanModel) and sources is not None:  # factors unite, they do not add
-        return model.energy(params, sources)
-    return energies(parts, sources, count)
+    own = None if sources is None else model.energy(params, sources)
+    return energies(parts, sources, count) if own is None else own
 
 
 def _made(model, params, parts, names, basis_names, energy, top, norm):
     """Everything in the order of energy, on one scale."""
     gone, order = lost_columns(model, params), energy_order(parts)
     parts = tuple(_ordered(*part, own) for part, own in zip(parts, order))
-    number = NORMS[norm] if not isinstance(model, BooleanModel) else None
-    units = [unit_columns(basis, number) for _, basis, _ in parts]
+    number = NORMS[norm] if model.has_lengths else None
+    units = [columns_and_norms(basis, number) for _, basis, _ in parts]
     labels = [[f"{name} {r}" for r in own] for name, own in zip(basis_names, order)]
     starts = np.cumsum([0, *(len(own) for own in order)])
     order = np.concatenate([own + start for own, start in zip(order, starts)]).astype(int)
@@ -277,11 +275,11 @@ def _made(model, params, parts, names, basis_names, energy, top, norm):
         terms=tuple(
             _top_terms(column, names.features[min(members)], top)
             for (members, basis, _) in parts
-            for column in unit_columns(basis, 2)[0].T
+            for column in columns_and_norms(basis, 2)[0].T
         ),
         shares=shares,
         energy=energy[order],
-        coherence=cosines([unit_columns(basis, 2)[0] for _, basis, _ in parts]),
+        coherence=cosines([columns_and_norms(basis, 2)[0] for _, basis, _ in parts]),
         lost=tuple(label for label, at in zip(flat, order) if gone[at]),
         lopsided=tuple(
             label

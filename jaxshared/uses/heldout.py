@@ -52,6 +52,9 @@ from jaxshared.uses.retrieval import evaluate, hide_features, retrieve
 
 __all__ = ["HeldOut", "choose", "held_out_entries", "held_out_queries"]
 
+#: The share of what is left out: not all of it.
+LEFT_OUT = {"share": functools.partial(share_of, one=False)}
+
 # Scores are compared by their first digits: rows of left-out features need no more than five.
 TOLERANCE = 1e-6
 
@@ -112,11 +115,8 @@ def held_out_entries(
     >>> choice.chosen
     {'rank': 3}
     """
-    checked(locals(), share=functools.partial(share_of, one=False))
+    checked(locals(), **LEFT_OUT)
     model_of(model)
-    if not 0 < share < 1:
-        raise ValueError(f"share is {share}: it must lie between 0 and 1.")
-    folds = whole_number(folds, "folds")
     if not model.shares_bases:
         raise TypeError(
             f"model is {type(model).__name__}: left-out entries are predicted for models of the "
@@ -133,7 +133,7 @@ def held_out_entries(
     if min(min(each.shape) for each in hosts) < 2:
         raise ValueError("a source has one feature or one sample: nothing of it can be left out.")
     random, scores = np.random.default_rng(seed_of(key)), []
-    for fold in range(folds):
+    for fold in range(int(folds)):
         features = _draw(random, hosts[0].shape[0], share)
         columns = [_draw(random, host.shape[1], share) for host in hosts]
         blocks = [_blocks(host, features, each) for host, each in zip(hosts, columns)]

@@ -21,7 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 import scipy  # its parts are loaded when they are used
 
-from jaxshared import metrics
+from jaxshared import ranking as scores_of
 from jaxshared.arguments import checked, named, numbers, text
 from jaxshared.arrays import factor
 from jaxshared.base import Model
@@ -32,8 +32,8 @@ from jaxshared.data.structure import check_matrix
 from jaxshared.data.text import Texts, query_vectors
 from jaxshared.given import factors_of
 from jaxshared.project import project
+from jaxshared.solvers.blocks import unit_columns
 from jaxshared.typing import AnyParams, Array, ArrayLike, Source
-from jaxshared.uses.columns import boolean_cosines, unit_bases
 
 __all__ = [
     "Hidden",
@@ -90,11 +90,7 @@ class Hidden(NamedTuple):
 def _unit_rows(matrix):
     matrix = jnp.asarray(matrix)
     matrix = matrix.astype(jnp.promote_types(matrix.dtype, jnp.float32))  # also of Boolean coefs
-    # scaled by the largest entry first: the square of a tiny coefficient would vanish
-    largest = jnp.max(jnp.abs(matrix), axis=1, keepdims=True, initial=0)
-    matrix = matrix / jnp.where(largest > 0, largest, 1)
-    norm = jnp.linalg.norm(matrix, axis=1, keepdims=True)
-    return matrix / jnp.where(norm > 0, norm, 1)
+    return unit_columns(matrix.T).T
 
 
 def build_index(coefs: Any) -> Index:
@@ -184,7 +180,7 @@ def retrieve(
     A query names some features and says nothing of the others, so with Boolean factors it is not
     projected: its coefs are its cosines with the factors.
 
-    To answer more than once, give ``index = build_index(unit_bases(model, params).coefs[source])``.
+    To answer more than once, give ``index = build_index(model.normalise(params).coefs[source])``.
 
     >>> import jaxshared as js
     >>> x = jnp.array([[2.0, 1.0, 0.0, 0.0], [2.0, 1.0, 0.0, 0.0], [0.0, 0.0, 3.0, 1.0]])
@@ -196,10 +192,11 @@ def retrieve(
     params = factors_of(model, params)
     # cosines depend on how long basis columns are: both sides are compared on columns of norm one
     source = place(source, "source", model.count_sources(params), "sources")
-    params = unit_bases(model, params)
+    params = model.normalise(params)
     index = build_index(params.coefs[source]) if index is None else index
-    likened = boolean_cosines if model.searches else project
-    return search(index, likened(model, params, queries, index=source), top=top)
+    asked = model.liken(params, queries, source)
+    asked = project(model, params, queries, source) if asked is None else asked
+    return search(index, asked, top=top)
 
 
 def find(
@@ -261,7 +258,7 @@ def match_tags(items: Any, queries: Any, *, top: int = 10) -> Hits:
         )
     top = whole_number(top, "top", most=items.shape[1])
     sizes, block = items.sum(axis=0), max(1, SCORES_IN_FLIGHT // items.shape[1])
-    found, scores = [], []
+    found, scores = [np.zeros((0, top), np.int32)], [np.zeros((0, top), np.float32)]
     for start in range(0, queries.shape[1], block):
         part = queries[:, start : start + block]
         both = (part.T @ items).toarray()
@@ -270,8 +267,6 @@ def match_tags(items: Any, queries: Any, *, top: int = 10) -> Hits:
         order = np.argsort(-jaccard, axis=1, kind="stable")[:, :top]
         found.append(order.astype(np.int32))
         scores.append(np.take_along_axis(jaccard, order, axis=1))
-    if not found:
-        return Hits(np.zeros((0, top), np.int32), np.zeros((0, top), np.float32))
     return Hits(np.concatenate(found), np.concatenate(scores))
 
 
@@ -333,23 +328,23 @@ def evaluate(
     """
     checked(locals())
     ranking = numbers(ranking, "ranking", ndim=2)
-    relevant = metrics.zeros_and_ones(relevant, "relevant")
+    relevant = scores_of.zeros_and_ones(relevant, "relevant")
     if excluded is not None:
-        excluded = metrics.zeros_and_ones(excluded, "excluded")
+        excluded = scores_of.zeros_and_ones(excluded, "excluded")
         if excluded.shape != relevant.shape:
             raise ValueError(
                 f"excluded is {excluded.shape} but relevant {relevant.shape}: both are (queries, items)."
             )
-        behind = metrics.ranked_relevance(ranking, excluded)
+        behind = scores_of.ranked_relevance(ranking, excluded)
         order = np.argsort(behind, axis=1, kind="stable")
         ranking = np.take_along_axis(ranking, order, axis=1)
-    relevance = metrics.ranked_relevance(ranking, relevant)
+    relevance = scores_of.ranked_relevance(ranking, relevant)
     total = relevant.sum(axis=1)
     return RetrievalScores(
-        metrics.mean_average_precision(relevance, total),
-        metrics.precision_at_recall(relevance, total, recall=recall),
-        metrics.RECALL_LEVELS,
-        metrics.precision_recall(relevance, total),
+        scores_of.mean_average_precision(relevance, total),
+        scores_of.precision_at_recall(relevance, total, recall=recall),
+        scores_of.RECALL_LEVELS,
+        scores_of.precision_recall(relevance, total),
         np.asarray(scopes),
-        metrics.precision_at(relevance, scopes, num_relevant=total),
+        scores_of.precision_at(relevance, scopes, num_relevant=total),
     )

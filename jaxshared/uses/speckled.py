@@ -8,7 +8,6 @@ is predicted by factors that have seen its feature and its sample.
 
 from __future__ import annotations
 
-import functools
 import itertools
 from typing import Any
 
@@ -17,8 +16,6 @@ import numpy as np
 
 from jaxshared.arguments import checked
 from jaxshared.base import Model
-from jaxshared.checks import share as share_of
-from jaxshared.checks import whole_number
 from jaxshared.data.entries import rest_is_zero
 from jaxshared.data.sources import as_sources, dense_values
 from jaxshared.data.sparse import Sparse
@@ -29,7 +26,7 @@ from jaxshared.programs import ONCE, program
 from jaxshared.sweep import sweep
 from jaxshared.typing import Array, Sources
 from jaxshared.uses.clustering import seed_of
-from jaxshared.uses.heldout import HeldOut, choose, of_fold
+from jaxshared.uses.heldout import LEFT_OUT, HeldOut, choose, of_fold
 
 __all__ = ["held_out_speckles"]
 
@@ -63,11 +60,8 @@ def held_out_speckles(
     >>> choice.chosen
     {'rank': 3}
     """
-    checked(locals(), share=functools.partial(share_of, one=False))
+    checked(locals(), **LEFT_OUT)
     model_of(model)
-    if not 0 < share < 1:
-        raise ValueError(f"share is {share}: it must lie between 0 and 1.")
-    folds = whole_number(folds, "folds")
     sources = as_sources(sources, aligned=model.aligned, num_sources=model.num_sources, rows=rows)
     sources = tuple(_weighted(x, f"sources[{i}]") for i, x in enumerate(sources))
     losses = _losses(model, options)
@@ -75,7 +69,7 @@ def held_out_speckles(
     judge = as_loss(judge, "score")
     random = np.random.default_rng(seed_of(key))
     settings, scores = [], []
-    for fold in range(folds):
+    for fold in range(int(folds)):
         pairs = [_leave_out(random, x, share) for x in sources]
         seen, held = (tuple(each) for each in zip(*pairs))
         row, settings = [], []

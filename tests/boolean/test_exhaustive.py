@@ -94,7 +94,7 @@ def test_asso_with_element_weights_on_random_sources():
 
 
 def sweep_by_hand(params, sources, weights):
-    """One sweep of single flips in the paper's order, each by the change of the whole error."""
+    """One round of single flips in the paper's order, each by the change of the whole error."""
     leaves = [z.copy() for z in (*params.bases, *params.coefs)]
     count = len(params.bases)
     build = lambda: Params(tuple(leaves[:count]), tuple(leaves[count:]))

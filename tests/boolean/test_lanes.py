@@ -1,5 +1,7 @@
 """Pure functions under jit and vmap equal the host; a sweep equals the loop."""
 
+import importlib
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -7,11 +9,11 @@ import pytest
 
 import jaxshared as js
 from jaxshared import boolean
-from jaxshared.boolean import JSBMF, planted
+from jaxshared.boolean import JSBMF, joint, planted
 from jaxshared.boolean.asso import cutoffs
 from jaxshared.boolean.joint import METHODS
 from jaxshared.boolean.lanes import _candidates
-from jaxshared.boolean.pattern import Factors, side_by_side, take_apart
+from jaxshared.boolean.pattern import BooleanFactors, side_by_side, take_apart
 from jaxshared.boolean.sweep import _lanes
 
 THRESHOLDS = [0.4, 0.5, 0.6, 0.7]
@@ -115,7 +117,7 @@ def test_flips_are_pure_with_starts_and_weights_as_lanes():
     ends = run(jax.tree.map(lambda *z: jnp.stack(z), *starts), weights)
     assert ends.stable.all()
     for i, start in enumerate(starts):
-        params = take_apart(Factors(*start), ((0, 1), (0,), (1,)), (3, 2, 2), sizes)
+        params = take_apart(BooleanFactors(*start), ((0, 1), (0,), (1,)), (3, 2, 2), sizes)
         for j, weight in enumerate(np.asarray(weights)):
             wanted = boolean.update_factors(params, data.sources, weights=weight)
             wanted, _ = side_by_side(wanted, ((0, 1), (0,), (1,)))
@@ -136,3 +138,83 @@ def test_sweeps_say_what_cannot_be_swept_together(key):
         grid.best(shared=1)
     with pytest.raises(ValueError, match="no lane has"):
         grid.best(threshold=0.7)
+
+
+def _small():
+    return planted(
+        jax.random.key(3), features=60, samples=(40, 50), shared=4, specific=(3, 3)
+    ).sources
+
+
+def _stop_after(monkeypatch, calls):
+    """Ctrl-C in place of the next call of the bar, after so many."""
+    from tqdm.auto import tqdm
+
+    left = iter(range(calls))
+    update = tqdm.update
+
+    def counted(bar, n=1):
+        if next(left, None) is None:
+            raise KeyboardInterrupt
+        return update(bar, n)
+
+    monkeypatch.setattr(tqdm, "update", counted)
+
+
+def test_restarts_of_a_search_that_is_stopped_go_on_from_the_checkpoint(tmp_path, monkeypatch):
+    model, key, sources = JSBMF(2, (1, 1), "shared_asso"), jax.random.key(3), _small()
+    options = dict(key=key, restarts=4, checkpoint=tmp_path / "search.npz")
+    whole = js.fit(model, sources, key=key, restarts=4)
+    with monkeypatch.context() as stopped:
+        _stop_after(stopped, 1)
+        part = js.fit(model, sources, **options)
+    assert part.status == js.Status.INTERRUPTED and len(part.objectives) == 2
+    begun = []
+    keep = joint.flip_all
+    monkeypatch.setattr(joint, "flip_all", lambda *a, **k: begun.append(1) or keep(*a, **k))
+    again = js.fit(model, sources, **options)
+    assert len(begun) == 2  # the other two were in the file
+    assert_same(again.params, whole.params)
+    assert again.objectives.tolist() == whole.objectives.tolist()
+
+
+def test_a_sweep_of_searches_that_is_stopped_goes_on_to_the_same_table(tmp_path, monkeypatch):
+    model, axes, sources = (
+        JSBMF(2, (1, 1), "shared_asso"),
+        dict(threshold=[0.4, 0.5, 0.7]),
+        _small(),
+    )
+    options = dict(key=jax.random.key(0), checkpoint=tmp_path / "sweep.npz", **axes)
+    monkeypatch.setattr(
+        importlib.import_module("jaxshared.boolean.sweep"), "BATCH_BYTES", 1
+    )  # each lane is a batch
+    whole = js.sweep(model, sources, key=jax.random.key(0), **axes)
+    with monkeypatch.context() as stopped:
+        _stop_after(stopped, 1)
+        part = js.sweep(model, sources, **options)
+    assert part.interrupted and [r["status"] for r in part.table()][2] == "INTERRUPTED"
+    assert np.isnan(part.table()[2]["objective"])
+    assert js.sweep(model, sources, **options).table() == whole.table()
+
+
+def test_what_a_search_has_no_use_for_is_refused_by_name():
+    model, key, sources = JSBMF(1, (1, 1)), jax.random.key(0), _small()
+    with pytest.raises(ValueError, match="JSBMF has no use for tol"):
+        js.fit(model, sources, key=key, tol=1e-3)
+    with pytest.raises(ValueError, match="JSBMF has no use for batch_size"):
+        js.sweep(model, sources, key=key, shared=[1], batch_size=3)
+
+
+def test_the_best_of_unlike_objectives_is_refused():
+    grid = js.sweep(
+        JSBMF(2, (1, 1), "shared_asso"),
+        _small(),
+        key=jax.random.key(0),
+        threshold=[0.4, 0.5],
+        weights=[None, "balanced"],
+    )
+    with pytest.raises(ValueError, match=r"weights were swept \(None, 'balanced'\).*best\(weights"):
+        grid.best()
+    with pytest.raises(ValueError, match="weights were swept"):
+        grid.best(threshold=0.4)
+    assert grid.best(weights=None).objective == grid.objective[[0, 2]].min()

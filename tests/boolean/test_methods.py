@@ -11,10 +11,10 @@ import scipy.sparse
 import jaxshared as js
 from jaxshared import boolean
 from jaxshared.base import Params, Status
-from jaxshared.boolean import JSBMF, Factors, planted
+from jaxshared.boolean import JSBMF, BooleanFactors, planted
 from jaxshared.boolean.joint import METHODS, regroup, solve_joint
+from jaxshared.boolean.matrices import joint_reconstruct
 from jaxshared.boolean.pattern import joint_pattern, paper_sets
-from jaxshared.boolean.product import joint_reconstruct
 
 # The package's name ``asso`` is the function, which hides the module of the same name.
 ASSO = importlib.import_module("jaxshared.boolean.asso")
@@ -321,4 +321,4 @@ def test_the_objective_of_sparse_sources_is_that_of_dense_ones(key):
 
 def test_models_are_structure_only():
     assert JSBMF(2, [1, 1]) == JSBMF(2, (1, 1)) and hash(JSBMF(2, (1, 1)))
-    assert isinstance(boolean.asso(np.eye(2), 1), Factors)
+    assert isinstance(boolean.asso(np.eye(2), 1), BooleanFactors)

@@ -21,7 +21,7 @@ SETS = tuple(PAIRS)
 def draw_params(rng, sizes=(3, 4, 2), features=4, sharing=PAIRS):
     sets, ranks = tuple(sharing), list(sharing.values())
     total = sum(ranks)
-    factors = boolean.Factors(
+    factors = boolean.BooleanFactors(
         rng.random((features, total)) < 0.5, rng.random((sum(sizes), total)) < 0.5
     )
     return take_apart(factors, sets, ranks, sizes)
@@ -121,7 +121,7 @@ def test_columns_side_by_side_and_back_are_the_same_factors():
 def test_a_factor_goes_to_the_narrowest_set_with_all_its_users():
     sources = tuple(np.zeros((2, 1), bool) for _ in range(3))
     coef = np.array([[1, 1, 0, 1, 0], [1, 0, 1, 1, 0], [0, 0, 1, 1, 0]], bool)
-    found = boolean.Factors(np.eye(2, 5) > 0, coef)
+    found = boolean.BooleanFactors(np.eye(2, 5) > 0, coef)
     sets = ((0, 1, 2), (0, 1), (0,), (1,), (2,))
     params = split_factors(found, sources, sets)  # (1, 2) is nobody's: it goes to all three
     assert [z.shape[1] for z in params.bases] == [2, 1, 1, 0, 0]

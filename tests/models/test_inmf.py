@@ -44,7 +44,7 @@ def as_liger(model, sources):
     [(js.Multiplicative(floor=0), yang.multiplicative_step), (js.HALS(), yang.hals_step)],
     ids=["Multiplicative", "HALS"],
 )
-def test_a_sweep_is_the_one_written_out(x64, pair, solver, printed):
+def test_a_step_is_the_one_written_out(x64, pair, solver, printed):
     model, sources = INMF(3), js.as_sources(pair)
     hyper, theirs = as_liger(model, sources), factors()
     value = model.objective(to_params(*theirs), sources, hyper)

@@ -63,7 +63,7 @@ def test_sparsity_zero_explains_everything_by_errors(x64):
 
 
 @pytest.mark.parametrize("solver", [js.Multiplicative(), js.Accelerated()], ids=["MU", "Acc"])
-def test_no_sweep_raises_the_objective_with_every_term_on(solver, record, x64):
+def test_no_step_raises_the_objective_with_every_term_on(solver, record, x64):
     x, y = planted()
     y = scipy.sparse.csr_array(np.where(y > 0.5, y, 0))
     sources = js.as_sources((x, y), aligned="samples")

@@ -105,7 +105,7 @@ def test_a_sparse_source_equals_a_dense_one_while_no_zero_is_an_error(x64):
         results.append(solve(model, params, sources, hyper, steps=25))
         if given is not x:
             assert not np.any(np.asarray(results[-1].params.errors[0])[x.toarray() == 0])
-    # The sparse source renews its errors before every block, the dense one once per sweep.
+    # The sparse source renews its errors before every block, the dense one once per step.
     np.testing.assert_allclose(results[0].objective, results[1].objective, rtol=1e-3)
     for sources, result in zip((js.as_sources(x), js.as_sources(x.toarray())), results[::-1]):
         hyper = model.hyper(sources, sparsity=2 * 2.0 / float(np.sum(x.data**2)))

@@ -55,7 +55,7 @@ def largest_cosines(params):
     return np.max(jnp.stack([jnp.max(a.mT @ b, axis=(-2, -1)) for a, b in pairs]), axis=0)
 
 
-def test_a_multiplicative_sweep_is_the_sphere_rule_written_out(x64):
+def test_a_multiplicative_step_is_the_sphere_rule_written_out(x64):
     X, Y, _ = gupta.planted(0, 20, (9, 12), (2, 3, 1))
     params = gupta.normalise(*gupta.start(0, 20, (9, 12), (2, 3, 1)), rescale=True)
     model, sources = RJSNMF(2, (3, 1)), js.as_sources((X, Y))

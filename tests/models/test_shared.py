@@ -10,7 +10,7 @@ import scipy.optimize
 import scipy.sparse
 
 import jaxshared as js
-from jaxshared.initial import factors as start
+from jaxshared.initial import methods as start
 from jaxshared.models.inmf import INMF
 from jaxshared.models.rjsnmf import RJSNMF
 
@@ -64,7 +64,7 @@ def pair():
 # The paper.
 
 
-def test_a_multiplicative_sweep_is_the_papers(x64, pair):
+def test_a_multiplicative_step_is_the_papers(x64, pair):
     factors = gupta.start(0, 20, (9, 12), (2, 3, 1))
     model, sources = js.JSNMF(2, (3, 1)), js.as_sources(pair)
     hyper = model.hyper(sources)

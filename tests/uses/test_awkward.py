@@ -7,7 +7,6 @@ import scipy.sparse as sp
 from jax.experimental import sparse as jax_sparse
 
 import jaxshared as js
-from jaxshared.uses.columns import unit_bases
 
 KEY = jax.random.key(0)
 
@@ -65,7 +64,7 @@ def test_the_length_of_basis_columns_changes_no_coefs(model):
         bases=tuple(b * lengths for b in params.bases),
         coefs=tuple(c / lengths for c in params.coefs),
     )
-    for a, b in zip(*(unit_bases(model, p).coefs for p in (params, other))):
+    for a, b in zip(*(model.normalise(p).coefs for p in (params, other))):
         np.testing.assert_allclose(a, b, rtol=1e-5)
 
 

@@ -99,7 +99,7 @@ def test_items_find_themselves_and_unknown_queries_find_nothing():
     hits = retrieval.retrieve(model, params, queries, top=1)
     np.testing.assert_allclose(hits.scores[:2, 0], 1, atol=1e-3)
     assert float(hits.scores[2, 0]) == 0
-    index = retrieval.build_index(columns.unit_bases(model, params).coefs[0])
+    index = retrieval.build_index(model.normalise(params).coefs[0])
     again = retrieval.retrieve(model, params, queries, index=index, top=1)
     np.testing.assert_array_equal(hits.items, again.items)
 

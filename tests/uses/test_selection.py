@@ -145,7 +145,7 @@ def test_left_out_features_get_the_rows_that_a_fit_would_give_them():
     lanes = jax.tree.map(lambda leaf: np.stack([leaf, leaf]), seen)
     hypers = [model.hyper(js.as_sources([b[0] for b in blocks]))] * 2
     scores = heldout._predict(model, lanes, blocks, hypers)
-    assert scores.shape == (2,) and max(scores) < 1e-4  # least squares by sweeps, in float32
+    assert scores.shape == (2,) and max(scores) < 1e-4  # least squares by passes, in float32
 
 
 def test_left_out_samples_are_predicted_with_the_strength_that_was_fitted():

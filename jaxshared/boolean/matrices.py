@@ -16,14 +16,14 @@ import numpy as np
 import scipy  # its parts are loaded when they are used
 
 from jaxshared.arrays import factor
-from jaxshared.boolean.pattern import Factors, basis_of, given_sets
+from jaxshared.boolean.pattern import BooleanFactors, basis_of, given_sets
 from jaxshared.data.sources import as_sources
 from jaxshared.data.sparse import Sparse
 from jaxshared.data.split import Placed, Valued
 from jaxshared.typing import AnyParams, Array, Sources
 
 __all__ = [
-    "Factors",
+    "BooleanFactors",
     "as_boolean",
     "as_weights",
     "balanced_weights",

@@ -35,8 +35,8 @@ from jaxshared.boolean.description import (
     rank_bits,
 )
 from jaxshared.boolean.flip import flip_all
-from jaxshared.boolean.pattern import Factors, side_by_side, take_apart
-from jaxshared.boolean.product import as_boolean, as_weights
+from jaxshared.boolean.matrices import as_boolean, as_weights
+from jaxshared.boolean.pattern import BooleanFactors, side_by_side, take_apart
 from jaxshared.checks import whole_number
 from jaxshared.typing import Sources
 
@@ -105,7 +105,7 @@ def select_sharing(
     starts, rows = [], []
     for level in thresholds:
         (most,) = joint.concat_factors(sources, ranks[-1], weights, (level,), candidates)
-        prefixes = [Factors(*(z[:, :rank] for z in most)) for rank in ranks]
+        prefixes = [BooleanFactors(*(z[:, :rank] for z in most)) for rank in ranks]
         sizes = [x.shape[1] for x in sources]
         starts += [take_apart(f, everyone, [f.basis.shape[1]], sizes) for f in prefixes]
         rows += [{"threshold": level, "rank": rank} for rank in ranks]
@@ -181,7 +181,7 @@ class _Code:
         users = self.users(factors.coef)
         number = [self.sets.index(tuple(np.flatnonzero(row).tolist())) for row in users]
         order = np.argsort(number, kind="stable")
-        factors = Factors(*(z[:, order] for z in factors))
+        factors = BooleanFactors(*(z[:, order] for z in factors))
         whole = take_apart(factors, self.sets, self.ranks(users), self.samples)
         length = bits(count(whole, self.sources, self.sets), self.features, self.samples, self.sets)
         sharing = self.sharing(factors.coef)
@@ -192,7 +192,7 @@ class _Code:
 def _present(factors):
     """Columns with features and samples."""
     alive = factors.basis.any(0) & factors.coef.any(0)
-    return Factors(*(z[:, alive] for z in factors))
+    return BooleanFactors(*(z[:, alive] for z in factors))
 
 
 class _State:
@@ -257,7 +257,7 @@ class _State:
         coef = self.factors.coef.copy()
         for i in leave:
             coef[self.code.rows[i], r] = False
-        return Factors(self.factors.basis, coef)
+        return BooleanFactors(self.factors.basis, coef)
 
     def _merges(self):
         """Every pair of overlapping factors with no source in common, as one with either's features."""
@@ -285,7 +285,7 @@ class _State:
         coef = self.factors.coef.copy()
         coef[:, r] |= coef[:, q]
         coef[:, q] = False
-        return Factors(self.factors.basis, coef)
+        return BooleanFactors(self.factors.basis, coef)
 
 
 def _refine(factors, code, sources, weights, max_steps, thresholds):
@@ -325,6 +325,6 @@ def _grown(state, thresholds):
         for basis, coef in greedy(left, 1, np.ones((1, 1)), covered, thresholds):
             users = np.zeros((code.joined.shape[1], 1), bool)
             users[rows] = coef
-            more = Factors(*(np.hstack(pair) for pair in zip(state.factors, (basis, users))))
+            more = BooleanFactors(*(np.hstack(pair) for pair in zip(state.factors, (basis, users))))
             found.append(_State(more, code))
     return min(found, key=lambda each: each.total)

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 
 from jaxshared.data.products import product, squared_norm, sum_ratio, transposed_product
 from jaxshared.data.split import rows_of
-from jaxshared.initial.factors import nndsvd, random_factors
+from jaxshared.initial.methods import nndsvd, random_factors
 
 __all__ = ["chain", "collective", "heavy_weights", "repeated", "start_views", "unit_sums"]
 

@@ -13,7 +13,7 @@ from jaxshared.arrays import unmasked
 from jaxshared.base import Params, Result, Solver
 from jaxshared.checks import one_of, several
 from jaxshared.data.seen import missing
-from jaxshared.estimators.base import FILL, Factors
+from jaxshared.estimators.base import FILL, FactorEstimator
 from jaxshared.estimators.shapes import dense, is_several, num_rows, places_of
 from jaxshared.fit import fit
 from jaxshared.models.colnmf import ColNMF
@@ -25,7 +25,7 @@ __all__ = ["MultiViewNMF"]
 
 
 @dataclasses.dataclass(eq=False, repr=False)
-class MultiViewNMF(Factors):
+class MultiViewNMF(FactorEstimator):
     """One set of amounts for several views of the same rows.
 
     ``model``: "colnmf" (the same amounts for all views) or "multinmf" (amounts that agree; ``agreement``).

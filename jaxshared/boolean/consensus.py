@@ -11,24 +11,24 @@ from jaxshared.alike import component_columns, kinds, paired
 from jaxshared.base import Result
 from jaxshared.boolean.flip import flip_all
 from jaxshared.boolean.joint import Solution
+from jaxshared.boolean.matrices import as_boolean
 from jaxshared.boolean.model import BooleanModel, as_result
-from jaxshared.boolean.product import as_boolean
 from jaxshared.typing import AnyHyper, Array, Sources
 
-__all__ = ["boolean_consensus"]
+__all__ = ["agree"]
 
 # Partners less alike than this are other components.
 LEAST = 0.5
 
 
-def boolean_consensus(
+def agree(
     model: BooleanModel,
     sources: Sources,
     *,
     key: Array,
     restarts: int,
-    max_steps: int,
     hyper: AnyHyper | None = None,
+    max_steps: int = 500,
 ) -> tuple[Result, np.ndarray, np.ndarray]:
     """``(result, stability, objectives)`` of the factors that most restarts have.
 
