@@ -294,6 +294,21 @@ def test_normalising_changes_no_approximation_and_no_objective(x64):
     np.testing.assert_allclose(values[1], sum(errors) + penalty, rtol=1e-12)
 
 
+def test_weights_that_sum_to_one_are_the_same_model(x64):
+    sources = js.as_sources(planted(), aligned="samples")
+    model, options = RGHCTC(3), {"graphs": (ring(24), None), "smoothness": 0.1}
+    hyper = model.hyper(sources, **options)
+    factor = 1 / sum(hyper.weights)
+    # The smoothness stays: the gauge of its term has the factor already (decision 0004).
+    scaled = [tuple(factor * each for each in z) for z in (hyper.weights, hyper.sparsity)]
+    other = model.hyper(sources, weights=scaled[0], sparsity=scaled[1], **options)
+    params = model.init(jax.random.key(0), sources)
+    one, two = (solve(model, params, sources, h) for h in (hyper, other))
+    np.testing.assert_allclose(two.objective, factor * one.objective, rtol=1e-9)
+    for a, b in zip(model.reconstruct(one.params), model.reconstruct(two.params)):
+        np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-9)
+
+
 def test_a_sweep_over_strengths_equals_single_fits():
     sources, key = planted(), jax.random.key(1)
     fixed = {"graphs": (ring(24), None)}
