@@ -29,7 +29,8 @@ def batch(number, size, report):
     import hypothesis
     import jax
 
-    from .calls import calls, make
+    from .calls import calls
+    from .judge import make
 
     jax.config.update("jax_traceback_filtering", "off")
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
@@ -155,7 +156,7 @@ def main(total, folder=None, first=0):
 
 def table(found, seconds):
     """Print outcomes by function; the number of calls that went wrong."""
-    from .calls import CLASSES
+    from .judge import CLASSES
 
     counts = collections.Counter((call.split("(")[0], kind) for kind, call, _ in found)
     print(f"{'function':<18}" + "".join(f"{kind:>14}" for kind in CLASSES))

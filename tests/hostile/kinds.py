@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import pathlib
-import tempfile
 
 import jax
 import numpy as np
@@ -247,7 +246,7 @@ ESTIMATOR = {
     "random_state": good(0, None) | bad("a", 2.5, -1, [1, "a"]),
     "tol": good(1e-4, 0.0) | bad(-1, NAN, "a", [1]),
 }
-PATH = made(file=("good", lambda: pathlib.Path(tempfile.mkdtemp(prefix="hostile-"), "result.npz"))) | bad(None, 5.5, [], "", "/", "/dev/null") | made(
+PATH = made(file=("good", lambda: pathlib.Path("result.npz"))) | bad(None, 5.5, [], "", "/", "/dev/null") | made(
     no_folder=("bad", lambda: "/nowhere/at/all/result.npz"))  # fmt: skip
 CORPORA = good([["red car", "blue car"], ["sea", "red sea"]]) | bad(
     None, 5, "abc", [], [["a"], None], [[], ["a"]], [5, 6], [[5], [6]], [["a", NAN], ["b"]]
