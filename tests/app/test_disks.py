@@ -1,4 +1,4 @@
-"""Folders that are really read-only and disks that are really full: file systems in memory of a namespace of its own."""
+"""Folders that are really read-only, disks that are really full: file systems in memory, for this alone."""
 
 import json
 import shutil
