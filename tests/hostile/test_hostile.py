@@ -40,6 +40,9 @@ PAST = {
     "factors of another rank": Call("project", (("params", "other ranks"),)),
     "a table of factors of another rank": Call("factors", (("params", "other ranks"),)),
     "a projection of a tolerance of NaN": Call("solve", (("tol", "nan"),)),
+    "bytes as the name of a checkpoint": Call(
+        "selection.held_out_entries", (("checkpoint", "b'x'"),)
+    ),
     "half a number of genes": Call("anndata.top_genes", (("n_genes", "-3"),)),
     "neighbours of nobody": Call("sharing.mixing", (("coefs", "one"),)),
     "fewer digits than none": Call("datasets.digits", (("limit", "-1"),)),
