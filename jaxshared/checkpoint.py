@@ -16,6 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxshared.arguments import path as file_name
 from jaxshared.parts import read_parts, write_parts
 from jaxshared.processes import several
 
@@ -58,14 +59,14 @@ def beside(path, word):
     >>> beside("fit.npz", "last")
     'fit.npz.last'
     """
-    return None if path is None else f"{os.fspath(path)}.{word}"
+    return None if path is None else f"{os.fspath(file_name(path, 'checkpoint'))}.{word}"
 
 
 def kept_at(path, *problem):
     """The :class:`Checkpoint` at ``path`` of what ``problem`` lists, or None where there is no path."""
     if path is None:
         return None
-    if not isinstance(path, str | os.PathLike) or os.path.isdir(path):
+    if os.path.isdir(file_name(path, "checkpoint")):
         raise TypeError(f"checkpoint is {path!r}: name a file, or None.")
     found = digest(*problem)
     if several():  # a problem is that of all processes together

@@ -18,7 +18,7 @@ from jaxshared.data.order import of_fit
 from jaxshared.data.sources import as_source
 from jaxshared.data.split import bare, under_plain_mesh
 from jaxshared.given import factors_of
-from jaxshared.solvers.blocks import filled
+from jaxshared.solvers.blocks import filled, largest
 from jaxshared.solvers.hals import column_passes
 from jaxshared.solvers.multiplicative import checked_rule
 from jaxshared.solvers.newton import polished
@@ -144,14 +144,16 @@ def reliability(
     here = functools.partial(gradient, source=source)
     usual, scale = jnp.max(coef, axis=-1, keepdims=True, initial=0), column_curvature(here, coef)
     unsure = (coef < near * usual) & (jnp.abs(here(coef)) < near * scale * usual)
-    away = jnp.max(jnp.maximum(left, lost), initial=0)
+    away = jnp.where(jnp.all(jnp.isfinite(coef)), largest(jnp.maximum(left, lost)), jnp.nan)
     return Reliability(away, jnp.mean(unsure), system)
 
 
 def _staged(model, index, params, source, hyper, tol, max_sweeps):
     run, stage, own = _posed(model, index, params, source, hyper, tol, max_sweeps)
     coef, left, lost = run(stage.params, source, own)
-    return coef, jnp.max(left, initial=0), jnp.max(lost, initial=0)
+    # Asked for by name: in large arrays a NaN of a row does not reach what is left of it.
+    finite = jnp.all(jnp.isfinite(coef))
+    return coef, jnp.where(finite, largest(left), jnp.nan), largest(lost)
 
 
 def _posed(model, index, params, source, hyper, tol, max_sweeps):
@@ -211,6 +213,11 @@ def _coef_block(model, params, source):
 def _settled(coef, left, lost):
     if isinstance(left, jax.core.Tracer):
         return coef
+    if not np.isfinite(float(left) + float(lost)):
+        raise ValueError(
+            f"the coefs of some sample are not finite: products of the bases with each other, or with the "
+            f"source, leave the range of {coef.dtype}. Divide the bases by their largest entry first."
+        )
     if not float(left) <= UNSETTLED:
         warnings.warn(
             f"the coefs are not settled: a step still moves them by {float(left):.1%}. Raise "

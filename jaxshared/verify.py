@@ -15,6 +15,7 @@ from jaxshared.data.split import bare, under_plain_mesh
 from jaxshared.factorisation import Factorisation
 from jaxshared.problem import Problem, check_key
 from jaxshared.solvers import Multiplicative, violation
+from jaxshared.solvers.blocks import largest
 from jaxshared.typing import AnyHyper, Array, Sources
 
 __all__ = ["Check", "Report", "verify"]
@@ -157,7 +158,7 @@ def _compare_terms(model, params, sources, hyper):
                     pairs.append(loss.quadratic(view).halves(block_of(params, ref)))
                 for (pos, neg), kept in zip(pairs, (halves, problems)):
                     size = jnp.max(pos) + jnp.max(neg)
-                    apart = jnp.max(jnp.abs(weight * (pos - neg) - slope))
+                    apart = largest(jnp.abs(weight * (pos - neg) - slope))
                     kept.append(apart / jnp.where(weight * size > 0, weight * size, 1))
                 slopes.append(jnp.max(jnp.abs(slope)))
         worst = [jnp.max(jnp.stack(each)) if each else None for each in (halves, problems)]
@@ -186,7 +187,7 @@ def _compare_penalties(model, params, sources, hyper):
                 difference = pos - neg - slope
             elif brings:
                 continue  # the gradient through a block that follows from this one
-            differences.append(jnp.max(jnp.abs(difference)))
+            differences.append(largest(jnp.abs(difference)))
             slopes.append(jnp.max(jnp.abs(slope)))
         if not slopes:  # one that brings all it touches has nothing left to compare
             out.append((None, None, None))
@@ -238,7 +239,7 @@ def _block_checks(model, params, sources, hyper, key):
                 pos, neg = problem.halves(z)
                 own = jax.tree.leaves(halves[0])[block] - jax.tree.leaves(halves[1])[block]
                 size = jnp.max(pos) + jnp.max(neg)
-                apart = jnp.max(jnp.abs(pos - neg - own)) / jnp.where(size > 0, size, 1)
+                apart = largest(jnp.abs(pos - neg - own)) / jnp.where(size > 0, size, 1)
                 tied = problem.couple is not None
                 problems[block] = apart, _excess_curvature(problem, z, key) if tied else None
         return (*halves, gradient, *derived), closed, problems

@@ -65,7 +65,8 @@ def demo(task: Demo) -> int:
     """``jaxshared demo``."""
     from jaxshared.app import demo as digits_demo
 
-    digits_demo.run(task.output, quick=task.quick, quiet=task.quiet, seed=task.seed)
+    with locked(task.output):
+        digits_demo.run(task.output, quick=task.quick, quiet=task.quiet, seed=task.seed)
     return 0
 
 
@@ -258,7 +259,7 @@ def report_run(task: Report) -> int:
         raise ValueError(f"the files of {task.run} have changed since the fit: fit them again.")
     inputs = read_inputs(shown)
     _check_clusters(inputs, shown)
-    with locked(task.run):
+    with locked(task.run, "copy the run to a folder that can, its report is written there"):
         clear_rubbish(task.run)
         with draft_folder(task.run) as draft:
             write_factors(draft, model, result, inputs, shown)

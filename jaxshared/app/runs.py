@@ -198,7 +198,7 @@ def _digest(folder, name):
 
 
 @contextlib.contextmanager
-def locked(folder: str) -> Iterator[None]:
+def locked(folder: str, cure: str = "name another folder with --output") -> Iterator[None]:
     """The folder, made if need be, for this process alone; another one is told so in one line.
 
     The lock is the kernel's and ends with the process, however that ends. File systems without locks
@@ -210,7 +210,9 @@ def locked(folder: str) -> Iterator[None]:
     except OSError as error:
         if error.errno not in NO_FOLDER:
             raise
-        raise _unwritable(folder, error) from None
+        raise PermissionError(
+            f"{folder} cannot be written to ({error.strerror}): {cure}."
+        ) from None
     try:
         yield
     finally:
@@ -219,12 +221,6 @@ def locked(folder: str) -> Iterator[None]:
                 os.unlink(os.path.join(folder, LOCK))
         finally:
             os.close(handle)
-
-
-def _unwritable(folder, error):
-    return PermissionError(
-        f"{folder} cannot be written to ({error.strerror}): name another folder with --output."
-    )
 
 
 def _take(path, folder):

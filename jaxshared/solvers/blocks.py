@@ -11,12 +11,21 @@ from jaxshared.base import Constraint, Model, Move, put
 from jaxshared.transforms import MissingRuleError
 from jaxshared.typing import AnyHyper, AnyParams, Array, Sources
 
-__all__ = ["filled", "kept", "restore", "round_of", "tiny", "unit_columns", "violation"]
+__all__ = ["filled", "kept", "largest", "restore", "round_of", "tiny", "unit_columns", "violation"]
 
 
 def tiny(dtype):
     """The smallest normal number: the only guard against division by zero."""
     return jnp.finfo(dtype).tiny
+
+
+def largest(values):
+    """The largest of ``values`` and zero, or NaN where one is NaN: XLA's max drops it in large arrays.
+
+    >>> largest(jnp.ones(5000).at[7].set(jnp.nan)), largest(-jnp.ones(3))
+    (Array(nan, dtype=float32), Array(0., dtype=float32))
+    """
+    return jnp.where(jnp.any(jnp.isnan(values)), jnp.nan, jnp.max(values, initial=0))
 
 
 def kept(moving, new, old):

@@ -19,6 +19,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
+from jaxshared.solvers.blocks import largest
+
 __all__ = [
     "can_move",
     "column_curvature",
@@ -104,7 +106,7 @@ def solved_share(gradient, z, source, *, rows):
     dot = _row_dot if rows else _dot
     image, whole = lambda y: home(curve(there(y))), dot(right, right / scale)
     _, left = held_solution(image, home(right), unrest(z, slope, scale), whole, rows=rows)
-    return jnp.max(left, initial=0)
+    return largest(left)
 
 
 def own_direction(tree):

@@ -29,7 +29,8 @@ def batch(number, size, report):
     import hypothesis
     import jax
 
-    from .calls import calls, make
+    from .calls import calls
+    from .judge import make
 
     jax.config.update("jax_traceback_filtering", "off")
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
@@ -154,11 +155,11 @@ def main(total, folder=None, first=0):
 
 
 def table(found, seconds):
-    """Print outcomes by function; the number of calls that went wrong."""
-    from .calls import CLASSES
+    """Print outcomes by function, or by module; the number of calls that went wrong."""
+    from .judge import CLASSES
 
-    counts = collections.Counter((call.split("(")[0], kind) for kind, call, _ in found)
-    print(f"{'function':<18}" + "".join(f"{kind:>14}" for kind in CLASSES))
+    counts = collections.Counter((_row(call), kind) for kind, call, _ in found)
+    print(f"{'what is called':<18}" + "".join(f"{kind:>14}" for kind in CLASSES))
     for name in sorted({name for name, _ in counts}):
         print(f"{name:<18}" + "".join(f"{counts[name, kind]:>14}" for kind in CLASSES))
     totals = collections.Counter(kind for kind, _, _ in found)
@@ -172,6 +173,14 @@ def table(found, seconds):
     for kind, call, words in list(shown.values())[:60]:
         print(f"{kind}: {call}\n    {words}")
     return len(wrong)
+
+
+def _row(call):
+    """The row of the table that counts a call."""
+    module, dot, _ = call.partition("(")[0].partition(".")
+    if dot or module[:1].islower():
+        return module.partition(" ")[0]
+    return "models and parts"  # classes: also penalties, losses and solvers
 
 
 if __name__ == "__main__":

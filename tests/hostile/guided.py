@@ -49,7 +49,7 @@ def members(name):
 
 def _saved():
     """The members of a saved result, by name."""
-    from .calls import _saved as saved
+    from .checked import saved
 
     with zipfile.ZipFile(io.BytesIO(saved())) as archive:
         return {

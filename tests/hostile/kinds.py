@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import pathlib
-import tempfile
 
 import jax
 import numpy as np
@@ -25,11 +24,11 @@ from .things import (
 )
 from .values import (
     COUNT,
-    HYPER,
     INF,
     KEY,
     NAN,
     NO_SOURCES,
+    NONSENSE,
     PARAMS,
     Value,
     bad,
@@ -57,11 +56,6 @@ def made(**how):
     return {name: Value(make, verdict) for name, (verdict, make) in how.items()}
 
 
-def first(table, **more):
-    """The table, with its first value and what else is named."""
-    return {**table, **more}
-
-
 MODEL = made(NMF=("good", lambda: js.NMF(3))) | bad(None, 5, "NMF") | made(
     a_class=("bad", lambda: js.NMF), other_ranks=("bad", lambda: js.NMF(5)), two_sources=("bad", lambda: js.JSNMF(2, (1, 2)))
 )  # fmt: skip
@@ -72,7 +66,6 @@ PAIR_MODEL = made(JSNMF=("good", lambda: js.JSNMF(2, (1, 2)))) | bad(None, 5, "N
     a_class=("bad", lambda: js.JSNMF), other_ranks=("bad", lambda: js.JSNMF(3, (1, 2))),
     swapped=("bad", lambda: js.JSNMF(2, (2, 1))), three=("bad", lambda: js.JSNMF(2, (1, 2, 1))),
 )  # fmt: skip
-PAIR_ANY = {name: PAIR_MODEL[name] for name in ("JSNMF", "None", "5", "'NMF'", "a_class", "three")}
 ONE_PARAMS = {name: PARAMS[name] for name in PARAMS if name != "zero column"} | bad(None, 5, "a", (), (1, 2)) | made(
     a_result=("good", lambda: result_of()), swapped=("either", lambda: js.Params(*PARAMS["fitted"].make()[::-1])),
     other_model=("bad", two), negative=("bad", lambda: PARAMS["fitted"].make()._replace(bases=(-np.ones((64, 3)),))),
@@ -92,11 +85,6 @@ STEPS = {"5": Value(lambda: 5, "good")} | COUNT
 NO_STEPS = {name: value for name, value in STEPS.items() if name != "0"}  # no flips are allowed
 SMALL = {"1": Value(lambda: 1, "good"), "2": Value(lambda: 2, "good")} | COUNT
 CLUSTERS = good(3) | bad(0, -1, 81, None, "a", 2.5, NAN, [], [1, 2, 3, 4])
-TOP = good(3, 1) | bad(-3, None, "a", 2.5, NAN, [1])
-SEVERAL = {
-    "hyper": HYPER["{}"]
-    and {k: v for k, v in HYPER.items() if "weights" not in k or v.verdict == "bad"}
-}
 LABELS = made(
     labels=("good", lambda: np.arange(80) % 4), as_a_list=("good", lambda: (np.arange(80) % 4).tolist()),
     words=("good", lambda: ["a", "b"] * 40), others=("bad", lambda: np.arange(79)), table=("bad", lambda: np.ones((80, 2))),
@@ -169,7 +157,6 @@ BOOL_WEIGHTS = good(None, "balanced", (1.0, 2.0)) | bad(
     (1.0,), "a", (NAN, 1.0), (-1, 1), (1j, 1), [[1, 2]], (INF, 1)
 )
 THRESHOLD = good(0.5, (0.4, 0.6)) | bad(-1, 2, NAN, "a", (), None, [[0.5]], 1j)
-BOOL_PATTERN = good(None) | bad({(0,): "a"}, {(0, 0): 1}, {(5,): 1}, "a", 5)
 BOOL_RANK = good(2, 1) | bad(-1, 2.5, "a", NAN, [1], 10**30)
 MINING = {
     "max_sets": good(1000) | bad(0, "a", NAN, -1, None),
@@ -203,7 +190,6 @@ STRENGTH = good(0.1, 0.0, 2) | bad(-1, NAN, INF, "a", None, [1], 1j, 1e38)
 BLOCKS = good("coefs", "bases") | bad("a", None, 5, "bases[0]x", ())
 NAME = good("mine") | bad(None, 5, ["a"])
 SIDES = {"blocks": BLOCKS, "strength": STRENGTH, "name": NAME}
-COUNTS = good(2, 30) | bad(0, -1, None, "a", 2.5, NAN, [1])
 RESULT = made(result=("good", lambda: result_of())) | {
     n: v for n, v in ONE_PARAMS.items() if v.verdict == "bad"
 }
@@ -247,7 +233,7 @@ ESTIMATOR = {
     "random_state": good(0, None) | bad("a", 2.5, -1, [1, "a"]),
     "tol": good(1e-4, 0.0) | bad(-1, NAN, "a", [1]),
 }
-PATH = made(file=("good", lambda: pathlib.Path(tempfile.mkdtemp(prefix="hostile-"), "result.npz"))) | bad(None, 5.5, [], "", "/", "/dev/null") | made(
+PATH = made(file=("good", lambda: pathlib.Path("result.npz"))) | bad(None, 5.5, [], "", "/", "/dev/null") | made(
     no_folder=("bad", lambda: "/nowhere/at/all/result.npz"))  # fmt: skip
 CORPORA = good([["red car", "blue car"], ["sea", "red sea"]]) | bad(
     None, 5, "abc", [], [["a"], None], [[], ["a"]], [5, 6], [[5], [6]], [["a", NAN], ["b"]]
@@ -259,11 +245,6 @@ TEXT_OPTIONS = {
     "norm": good("l2", "l1") | bad("a", 5),
     "idf": good("source", "pooled") | bad("a", 5),
 }
-QUERIES = made(
-    some=("good", lambda: plain()[:, :4]), sparse=("good", lambda: scipy.sparse.csr_array(plain()[:, :4])), NaN=("bad", lambda: put_nan(plain()[:, :4])),
-    other_features=("bad", lambda: plain()[:9, :4]), negative=("bad", lambda: -plain()[:, :4]), flat=("bad", lambda: plain()[:, 0]),
-    strings=("bad", lambda: plain().astype(str)), damaged=("bad", damaged), complex=("bad", lambda: 1j * plain()[:, :4]),
-) | bad(None, 5, "abc", [])  # fmt: skip
 GRAPH_WEIGHTS = made(
     weights=("good", lambda: np.ones((80, 80))), sparse=("good", lambda: scipy.sparse.csr_array(np.ones((80, 80)))), NaN=("bad", lambda: put_nan(np.ones((80, 80)))),
     negative=("bad", lambda: -np.ones((80, 80))), oblong=("bad", lambda: np.ones((80, 64))), one_sided=("bad", lambda: np.triu(np.ones((80, 80)), 1)),
@@ -332,6 +313,7 @@ HELD = {
     "rows": ROWS,
     "max_steps": STEPS,
     "rank": AXIS,
+    "checkpoint": NONSENSE,
 }
 JOINT = {
     "sources": BOOLEANS,

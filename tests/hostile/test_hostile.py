@@ -8,7 +8,9 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
 from . import public, table
-from .calls import FUNCTIONS, Call, calls, make
+from .calls import calls
+from .functions import FUNCTIONS, Call
+from .judge import make
 
 CASES = 500
 # Once wrong, each in its own way: never again.
@@ -38,6 +40,9 @@ PAST = {
     "factors of another rank": Call("project", (("params", "other ranks"),)),
     "a table of factors of another rank": Call("factors", (("params", "other ranks"),)),
     "a projection of a tolerance of NaN": Call("solve", (("tol", "nan"),)),
+    "bytes as the name of a checkpoint": Call(
+        "selection.held_out_entries", (("checkpoint", "b'x'"),)
+    ),
     "half a number of genes": Call("anndata.top_genes", (("n_genes", "-3"),)),
     "neighbours of nobody": Call("sharing.mixing", (("coefs", "one"),)),
     "fewer digits than none": Call("datasets.digits", (("limit", "-1"),)),
@@ -111,6 +116,12 @@ def test_no_hostile_call_is_silently_wrong_or_ends_in_a_raw_error(seed, record_p
     assert seen.total() >= CASES  # no call was lost
     assert min(seen["right"], seen["clear error"]) > CASES // 20  # the generator makes both
     record_property("compilation", f"hostile calls, quick compilation: {dict(seen)}")
+
+
+def test_what_a_call_writes_is_gone_with_it(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert make(Call("save", (("path", "file"),))).kind == "right"
+    assert not list(tmp_path.iterdir())
 
 
 def test_every_public_callable_is_drawn_or_named_with_a_reason():

@@ -6,6 +6,7 @@ import pytest
 import scipy.sparse
 
 import jaxshared as js
+from jaxshared.app import cli
 
 SHAPES = ((64, 300), (3000, 5000))
 KINDS = {"dense": lambda x: x, "csr": scipy.sparse.csr_array, "coo": scipy.sparse.coo_array}
@@ -35,6 +36,31 @@ def test_one_bad_entry_is_named_with_its_place(shape, kind, dtype, value):
             js.fit(js.NMF(2), source, key=jax.random.key(0))
     assert f"sources[0] has {words}" in str(error.value)
     assert f"first at [{shape[0] - 2}, 7]" in str(error.value)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_the_command_line_names_a_nan_with_its_place(shape, dtype, tmp_path, capsys):
+    values = matrix(shape, dtype, np.nan)
+    np.save(tmp_path / "dense.npy", values)
+    scipy.sparse.save_npz(tmp_path / "sparse.npz", scipy.sparse.csr_array(values), compressed=False)
+    for name in ("dense.npy", "sparse.npz"):
+        assert (
+            cli.main(["fit", str(tmp_path / name), "--rank", "2", "-o", str(tmp_path / "run")]) == 2
+        )
+        line = capsys.readouterr().err
+        assert (
+            f"{name} has 1 NaN entry (first at [{shape[0] - 2}, 7]" in line
+            and line.count("\n") == 1
+        )
+
+
+@pytest.mark.parametrize("number", [50, 5000])
+def test_coefs_that_are_not_finite_are_refused_however_many_samples_there_are(number):
+    """XLA's max drops a NaN in 4,096 entries and more: 5,000 samples were NaN without a word."""
+    params = js.Params((np.full((6, 2), 1e25, np.float32),), (np.ones((number, 2), np.float32),))
+    with pytest.raises(ValueError, match="coefs of some sample are not finite"):
+        js.project(js.NMF(2), params, np.ones((6, number), np.float32))
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
