@@ -2,10 +2,14 @@
 
 ``python -m benchmarks.adjoint``. JSNMF of two dense sources, HALS; temporary memory of the compiled gradient
 with respect to the weights, in copies of the factors too; then the best of five runs of fit and gradient.
+``python -m benchmarks.adjoint roads``: the derivative alone, at one minimum in double precision, by our
+linear system, by lineax's conjugate gradients on the same one (``pip install lineax``), and by the Neumann
+series of a HALS step; how far each is from differences of minima.
 """
 
 from __future__ import annotations
 
+import sys
 import time
 
 import jax
@@ -13,6 +17,8 @@ import jax.numpy as jnp
 import numpy as np
 
 import jaxshared as js
+from jaxshared.adjoint import _Reduced
+from jaxshared.solvers.sensitivity import held_solution, in_units, positive_part, unrest
 
 MODEL = js.JSNMF(4, (3, 3))
 ADJOINTS = ("unrolled", "checkpointed", "implicit")
@@ -46,6 +52,90 @@ def seconds(program, weight):
     return min(times)
 
 
+class Minimum:
+    """A minimum, its linear system, and an error of its approximations."""
+
+    def __init__(self):
+        rng = np.random.default_rng(0)
+        self.sources = js.as_sources(tuple(rng.gamma(1.0, size=shape) for shape in SHAPES))
+        self.hyper = MODEL.hyper(self.sources)
+        start = MODEL.init(jax.random.key(0), self.sources)
+        start = js.solve(MODEL, start, self.sources, self.hyper, max_steps=5000, tol=1e-12).params
+        self.problem = _Reduced(MODEL, start, self.sources)
+        self.start = start
+        z = self.problem.polished(self.problem.taken(start), *self.arguments(1.0))
+        self.z, self.end = z, self.problem.put_back(z)
+        slope = self.problem.gradient(z, *self.arguments(1.0))
+        self.scale = self.problem.scale(z, *self.arguments(1.0))
+        self.free = positive_part(z, slope, self.scale)
+        self.rest = unrest(z, slope, self.scale)
+        self.clear = self.problem.clearing(z, *self.arguments(1.0))
+
+    def arguments(self, factor):
+        """With the first weight times ``factor``."""
+        weights = (factor * self.hyper.weights[0], self.hyper.weights[1])
+        return self.start, self.sources, self.hyper._replace(weights=weights)
+
+    def error(self, params):
+        """Of the first source: what the weight trades against the second."""
+        return jnp.sum((self.sources[0] - MODEL.reconstruct(params)[0]) ** 2)
+
+    def difference(self, step=1e-4):
+        """Of minima beside."""
+        ends = [self.problem.polished(self.z, *self.arguments(1 + t)) for t in (step, -step)]
+        up, down = (self.error(self.problem.put_back(z)) for z in ends)
+        return (up - down) / (2 * step)
+
+    def by_system(self, solve):
+        """Reverse mode: the linear system of the minimum, solved by ``solve(operator, right, rest)``."""
+        right = self.problem.taken(jax.grad(self.error)(self.end))
+        there, home = in_units(self.scale, self.free, self.clear)
+        _, curve = jax.linearize(lambda z: self.problem.gradient(z, *self.arguments(1.0)), self.z)
+        found = there(solve(lambda y: home(curve(there(y))), home(right), self.rest))
+        slope = lambda factor: self.problem.gradient(self.z, *self.arguments(factor))
+        mixed = jax.jvp(slope, (1.0,), (1.0,))[1]
+        return -sum(jnp.vdot(a, b) for a, b in zip(found, mixed))
+
+    def by_steps(self, terms):
+        """Reverse mode: the vjp of one HALS step, iterated."""
+
+        def step(params, factor):
+            _, sources, hyper = self.arguments(factor)
+            solver = js.HALS()
+            return solver.step(MODEL, solver.init(MODEL, params, sources, hyper), sources, hyper)[0]
+
+        one = lambda params, factor: step(params, factor).params
+        _, back = jax.vjp(one, self.end, 1.0)
+        more = lambda _, sums: jax.tree.map(jnp.add, first, back(sums)[0])
+        first = jax.grad(self.error)(self.end)
+        return back(jax.lax.fori_loop(0, terms, more, first))[1]
+
+
+def roads():
+    """A row for every road."""
+    import lineax
+
+    def by_lineax(operator, right, _):
+        shape = jax.eval_shape(lambda: right)
+        system = lineax.FunctionLinearOperator(operator, shape, lineax.positive_semidefinite_tag)
+        solver = lineax.CG(rtol=1e-12, atol=0.0, max_steps=1000)
+        return lineax.linear_solve(system, right, solver, throw=False).value
+
+    here = Minimum()
+    expected = jax.jit(here.difference)()
+    ways = {
+        "conjugate gradients, held": lambda: here.by_system(lambda *at: held_solution(*at)[0]),
+        "the same by lineax": lambda: here.by_system(by_lineax),
+    }
+    for terms in (100, 1000, 10_000):
+        ways[f"Neumann series, {terms:,} terms"] = lambda terms=terms: here.by_steps(terms)
+    print("| road | ms | off by |\n| --- | --- | --- |")
+    for name, way in ways.items():
+        program = jax.jit(lambda _: way()).lower(0.0).compile()  # noqa: B023
+        off = abs(program(0.0) / expected - 1)
+        print(f"| {name} | {1000 * seconds(program, 0.0):.1f} | {off:.0e} |", flush=True)
+
+
 def main():
     print("| adjoint | steps | bytes | copies of the factors |\n| --- | --- | --- | --- |")
     for adjoint in ADJOINTS:
@@ -63,4 +153,8 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    if sys.argv[1:] == ["roads"]:
+        jax.config.update("jax_enable_x64", True)
+        roads()
+    else:
+        main()

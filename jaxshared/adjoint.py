@@ -25,8 +25,10 @@ import numpy as np
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
+from jaxshared import scales
 from jaxshared.base import Constraint, Move
 from jaxshared.checks import one_of
+from jaxshared.factorisation import Factorisation
 from jaxshared.solvers.accelerated import Accelerated
 from jaxshared.solvers.blocks import filled, kept, unit_columns
 from jaxshared.solvers.newton import polished
@@ -44,8 +46,6 @@ from jaxshared.solvers.sensitivity import (
 __all__ = ["Reliability", "chosen", "differentiable", "reliability"]
 
 ADJOINTS = ("unrolled", "checkpointed", "implicit")
-# Directions along which the objective bends less than this, relative to others, are exchanges of scale.
-FLAT = 1e-4
 # An entry is undecided where it and its slope are both below this share of what is usual in its column.
 UNDECIDED = 1e-4
 
@@ -150,6 +150,9 @@ class _Reduced:
         moves = model.moves(params, sources)
         constraints = jax.tree.leaves(model.constraints(params))
         self.blocks = [b for b, move in enumerate(moves) if move is not Move.CLOSED_FORM]
+        # What is a model's own depends on no scale; what is no sum of terms and penalties may.
+        self.factorises = isinstance(model, Factorisation)
+        self.penalties = model.penalties if self.factorises and not model.frozen else ()
         self.spheres = [b for b in self.blocks if constraints[b] is Constraint.SPHERE]
 
     def taken(self, params):
@@ -209,7 +212,39 @@ class _Reduced:
         """The minimum beside ``z``."""
         value = lambda z: self.value(z, *arguments)
         scale = lambda z: self.scale(z, *arguments)
+        if self.penalties and not self.spheres:
+            held = self.held(z, *arguments)
+            z = scales.balanced(
+                self.one, lambda z: self.penalty(z, *arguments), self.places, z, held
+            )
         return polished(value, z, self.clearing(z, *arguments), scale=scale)
+
+    def penalty(self, z, start, sources, hyper):
+        """What was added to the model's own objective."""
+        here = self.params(z, start, sources, hyper)
+        return sum(each.value(self.model, here, sources, hyper) for each in self.penalties)
+
+    @property
+    def places(self):
+        """The component of every column, or None where blocks have none."""
+        leaves = jax.tree.leaves(
+            self.model.components(self.tree.unflatten(self.leaves)), is_leaf=lambda x: x is None
+        )
+        places = [leaves[block] for block in self.blocks]
+        return None if any(place is None for place in places) else places
+
+    def one(self, z):
+        """The blocks in the gauge of the model."""
+        return self.taken(self.model.normalise(self.put_back(z)))
+
+    def held(self, z, *arguments):
+        """For every column whether a penalty, or what is frozen, holds its scale."""
+        names = ["value"] if self.model.frozen or not self.factorises else []
+        names += ["penalty"] if self.penalties else []
+        if self.places is None or not names:
+            return tuple(jnp.zeros(v.shape[1:], bool) for v in z)
+        at = lambda name: lambda z: getattr(self, name)(z, *arguments)
+        return scales.held(self.one, [at(name) for name in names], self.places, z)
 
     def clearing(self, z, *arguments):
         """A projection of directions along those that change no approximation and no penalty."""
@@ -218,25 +253,7 @@ class _Reduced:
                 unit_columns(v) if b in self.spheres else v for b, v in zip(self.blocks, z)
             )
             return jax.linearize(held, z)[1]
-        one = lambda z: self.taken(self.model.normalise(self.put_back(z)))
-        normal, slope = jax.linearize(one, z)
-        ratios = [jnp.where(n > 0, v / jnp.where(n > 0, n, 1), 1) for v, n in zip(z, normal)]
-
-        def clear(v):
-            return tuple(ratio * part for ratio, part in zip(ratios, slope(v)))
-
-        # A penalty may depend on the scales: then nothing can be exchanged, and nothing is cleared.
-        keys = jax.random.split(jax.random.key(0), len(z))
-        noise = tuple(v * jax.random.normal(k, v.shape, v.dtype) for k, v in zip(keys, z))
-        swap = jax.tree.map(jnp.subtract, noise, clear(noise))
-        curve = jax.linearize(lambda z: self.gradient(z, *arguments), z)[1]
-        bend = lambda v: _dot(v, curve(v))
-        flat = jnp.abs(bend(swap)) <= FLAT * jnp.abs(bend(jax.tree.map(jnp.abs, swap)))
-        return lambda v: jax.tree.map(lambda a, b: jnp.where(flat, a, b), clear(v), v)
-
-
-def _dot(a, b):
-    return sum(jnp.sum(x * y) for x, y in zip(a, b))
+        return scales.clearing(self.one, z, self.held(z, *arguments))
 
 
 class Reliability(NamedTuple):

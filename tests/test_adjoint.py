@@ -1,5 +1,7 @@
 """Derivatives of whole fits."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -226,3 +228,36 @@ def test_factors_whose_gauge_follows_the_weights_are_differentiated_in_it(x64):
     value, slope = jax.jit(lambda factor: jax.jvp(whole, (factor,), (1.0,)))(1.0)
     np.testing.assert_allclose(value, sum(model.ranks), rtol=1e-9)
     np.testing.assert_allclose(slope, 0, atol=1e-9)
+
+
+def test_scales_that_a_weak_ridge_holds_move_as_it_wants(x64):
+    """Against the singular value decomposition, which says what one component with a ridge is."""
+    x = jnp.asarray(np.random.default_rng(0).gamma(0.7, size=(6, 7)))
+    model = js.NMF(1, penalties=(js.L2("coefs"), js.L2("bases")))
+    hyper, start = model.hyper((x,)), model.init(jax.random.key(0), (x,))
+    change = jnp.asarray(np.random.default_rng(7).standard_normal(x.shape)) * x
+    weights = jnp.asarray(np.random.default_rng(5).random((6, 1)))
+
+    def found(strength, t):
+        own = hyper._replace(l2_coefs=strength, l2_bases=strength)
+        params = js.solve(model, start, (x + t * change,), own, tol=1e-7).params
+        return jnp.sum(weights * params.bases[0]), score(model, params)
+
+    def expected(strength, t):
+        left, size, right = jnp.linalg.svd(x + t * change, full_matrices=False)
+        price = hyper.scales[0] / 6**0.5  # of a basis and a coef whose norms multiply to one
+        product = size[0] - strength * price / hyper.weights[0]
+        basis = jnp.abs(left[:, :1]) * (product * price * 6) ** 0.5
+        coef = jnp.abs(right[:1].T) * (product / (price * 6)) ** 0.5
+        return jnp.sum(weights * basis), score(model, js.Params((basis,), (coef,)))
+
+    def slopes(function):
+        def both(strength):
+            line = functools.partial(function, strength)
+            return *jax.jvp(line, (0.0,), (1.0,)), jax.jacrev(line)(0.0)
+
+        return jax.jit(both)
+
+    found, expected = slopes(found), slopes(expected)
+    for strength in (1e-3, 1e-5, 1e-8):
+        np.testing.assert_allclose(found(strength), expected(strength), rtol=1e-6)

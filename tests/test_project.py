@@ -12,7 +12,7 @@ import scipy.sparse
 import jaxshared as js
 from jaxshared.data.weighted import Weighted
 from jaxshared.project import reliability
-from jaxshared.solvers.nnls import face_minimum
+from jaxshared.solvers.faces import face_minimum
 from jaxshared.solvers.sensitivity import conjugate_gradients, held_solution, sensitivity
 
 from .slopes import moves, slopes
@@ -360,36 +360,81 @@ def test_columns_alike_absent_or_more_than_features_leave_approximations_exact(x
 def test_projections_that_are_not_finished_say_so():
     basis, x, _ = alike(100)
     params = js.Params((jnp.asarray(basis, jnp.float32),), (jnp.zeros((12, 8)),))
-    project = lambda x: js.project(js.NMF(8), params, x, max_sweeps=10)
     with pytest.warns(UserWarning, match="the coefs are not settled"):
         js.project(js.NMF(8), params, np.float32(x), max_sweeps=10)
-    assert np.isnan(jax.jit(jax.grad(lambda x: jnp.sum(project(x))))(np.float32(x))).any()
+
+
+def test_a_sample_that_is_not_settled_leaves_the_slopes_of_the_others(x64):
+    """NaN for all that its own slope is asked for, and nothing else; also where bases are asked about."""
+    basis, x, _ = alike(100)
+    project = lambda basis, x, sweeps: js.project(
+        js.NMF(8), js.Params((basis,), (jnp.zeros((12, 8)),)), x, max_sweeps=sweeps
+    )
+    outcome = lambda x, sweeps: jnp.sum(project(jnp.asarray(basis), x, sweeps))
+    slope = jax.jit(jax.grad(outcome), static_argnums=1)
+    early, late = slope(jnp.asarray(x), 10), slope(jnp.asarray(x), 2000)
+    open_ = np.isnan(early).all(axis=0)
+    assert 0 < open_.sum() < len(open_) and np.isfinite(late).all()
+    np.testing.assert_allclose(early[:, ~open_], late[:, ~open_], rtol=1e-9)
+    along = lambda t: project(jnp.asarray(basis) * (1 + t), jnp.asarray(x), 10)
+    moved = jax.jit(jax.jacfwd(along))(0.0)
+    assert np.isnan(moved[open_]).all() and np.isfinite(moved[~open_]).all()
 
 
 def test_coefs_that_rounding_moves_are_told():
-    """In single precision bases of condition 1000 leave some samples open by a fifth, and others not."""
+    """Bases of condition 1000 in single precision, of which a sparse source knows the Gram matrix alone."""
     basis, x, scale = alike(1000)
-    x = x.copy()
     x[:, 0] = basis[:, 2] * scale[0]  # one component alone
-    best = np.stack([scipy.optimize.nnls(basis, column)[0] for column in x.T])
-    params = js.Params((jnp.asarray(basis, jnp.float32),), (jnp.zeros((12, 8)),))
+    basis, x = np.float32(basis), np.float32(x)
+    best = np.stack([scipy.optimize.nnls(basis, column)[0] for column in x.T.astype(float)])
+    off = lambda found: np.max(np.abs(found - best) / best.max(axis=1, keepdims=True))
+    params = js.Params((jnp.asarray(basis),), (jnp.zeros((12, 8)),))
+    source = scipy.sparse.csr_array(x)
     with pytest.warns(UserWarning, match="nearly alike that rounding may move the coefs"):
-        found = js.project(js.NMF(8), params, np.float32(x))
-    report = reliability(js.NMF(8), params, np.float32(x))
-    off = np.max(np.abs(found - best) / best.max(axis=1, keepdims=True))
-    assert 0.05 < off < 3 * report.stationarity and report.undecided > 0
-    basis, x, _ = alike(40)
-    params = js.Params((jnp.asarray(basis, jnp.float32),), (jnp.zeros((12, 8)),))
-    assert reliability(js.NMF(8), params, np.float32(x)).stationarity < 0.01
+        found = js.project(js.NMF(8), params, source)
+    report = reliability(js.NMF(8), params, source)
+    assert 0.05 < off(found) < 3 * report.stationarity and report.undecided > 0
+    # A dense one is compared entry by entry.
+    assert off(js.project(js.NMF(8), params, x)) < 2e-3
+    assert reliability(js.NMF(8), params, x).stationarity < 1e-3
+    params = js.Params((jnp.asarray(alike(40)[0], jnp.float32),), (jnp.zeros((12, 8)),))
+    assert reliability(js.NMF(8), params, source).stationarity < 0.01
+
+
+def test_slopes_in_single_precision_are_right_on_bases_that_are_nearly_alike():
+    """Those of double precision at the same numbers, for every sample; from sparse sources, or NaN."""
+    basis, x, scale = (np.float32(z) for z in alike(100, seed=2))
+    rng = np.random.default_rng(9)
+    change = [0.1 * z * np.float32(rng.standard_normal(z.shape)) for z in (basis, x)]
+    full = js.as_source(scipy.sparse.csr_array(np.ones_like(x)))
+
+    def moved(sparse, basis, x, *change):
+        def found(basis, x):
+            source = full.astype(x.dtype).with_values(x.ravel()) if sparse else x
+            params = js.Params((basis,), (jnp.zeros((12, 8), x.dtype),))
+            return js.project(js.NMF(8), params, source)
+
+        return jax.jvp(found, (basis, x), change)[1] / scale[:, None]
+
+    for sparse in (False, True):
+        run = jax.jit(functools.partial(moved, sparse))
+        found = np.asarray(run(basis, x, *change))
+        with jax.enable_x64(True):
+            exact = np.asarray(run(*(z.astype(float) for z in (basis, x, *change))))
+        off = np.linalg.norm(found - exact, axis=1) / np.linalg.norm(exact, axis=1)
+        known = np.isfinite(found).all(axis=1)
+        assert known.all() or sparse
+        assert np.all(off[known] < (0.05 if sparse else 1e-3))
 
 
 def test_many_samples_are_solved_for_some_at_a_time(x64, monkeypatch):
     basis, x, _ = alike(100, samples=70)
-    gram, linear = jnp.asarray(basis.T @ basis), jnp.asarray(x.T @ basis)
-    given = gram, linear, jnp.ones_like(linear), jnp.ones(70, bool)
-    whole, left, _ = face_minimum(*given, max_rounds=100)
-    monkeypatch.setattr("jaxshared.solvers.nnls.ENTRIES", 16 * 8**2)
-    parts, again, _ = face_minimum(*given, max_rounds=100)
+    gram, start = jnp.asarray(basis.T @ basis), jnp.ones((70, 8))
+    given = gram, start @ gram - x.T @ basis, start, jnp.ones(70, bool)
+    options = {"noise": [1e-15 * start], "max_rounds": 100}
+    whole, left, _ = face_minimum(*given, **options)
+    monkeypatch.setattr("jaxshared.solvers.faces.ENTRIES", 16 * 8**2)
+    parts, again, _ = face_minimum(*given, **options)
     np.testing.assert_allclose(parts, whole, atol=1e-9 * float(whole.max()))
     assert not np.any(left) and not np.any(again)
 

@@ -8,18 +8,15 @@ projected gradient steps. The derivative of all is in :mod:`jaxshared.solvers.se
 
 from __future__ import annotations
 
-import functools
-
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import export
 
+from jaxshared.solvers.faces import draws, face_minimum, times
 from jaxshared.solvers.hals import column_passes
 
 __all__ = [
     "doubtful",
-    "face_minimum",
     "nonnegative_least_squares",
     "nonnegative_minimum",
     "row_minimum",
@@ -30,25 +27,24 @@ __all__ = [
 PASSES = 10
 # Rows that have not settled in so many looks are solved for.
 LOOKS = 10
-# Gram matrices of so many entries are factorised together.
-ENTRIES = 2**20
 # Gram matrices of all samples are formed up to so many entries.
 LARGEST = 2**26
 # Coefs that rounding may move by more than this share are looked at one sample after the other.
 DOUBTFUL = 0.01
-# So many draws of roundings tell how far these move a solution.
-DRAWS = 2
+# The same share where the data tell more than their Gram matrix.
+ROUGH = 1e-4
 # So many Newton steps are enough.
 STEPS = 40
 # So often a Newton step is halved before its row stays where it is.
 HALVINGS = 16
 
 
-def nonnegative_least_squares(problem, start, *, tol=None, max_passes=2000):
+def nonnegative_least_squares(problem, start, *, tol=None, max_passes=2000, sharp=None):
     """The minimum of a :class:`jaxshared.base.Quadratic` whose rows are independent problems.
 
     Also, relative to its largest entry, how far each row still moved in the end (a row that is solved for
-    moves no more), and how far the rounding of the problem may have moved it.
+    moves no more), and how far the rounding of the problem may have moved it. ``sharp(z)``: the slope at z
+    and some draws of its rounding, from the data themselves, which a Gram matrix has rounded.
 
     >>> from jaxshared.base import Quadratic
     >>> problem = Quadratic(gram=jnp.eye(2), neg=jnp.array([[2.0, -1.0]]))
@@ -69,14 +65,26 @@ def nonnegative_least_squares(problem, start, *, tol=None, max_passes=2000):
     if not z.shape[-1]:
         return z, left, jnp.zeros_like(left)
     linear = problem.neg if problem.rest is None else problem.neg - problem.rest
-    slow = (left > tol) | doubtful(problem.gram)
+    slow = (left > tol) | doubtful(problem.gram, DOUBTFUL if sharp is None else ROUGH)
     if problem.present is not None:
         slow &= problem.present[:, 0] > 0
-    found, rest, lost = face_minimum(problem.gram, linear, z, slow, max_rounds=looks)
-    return found, jnp.where(slow, rest, left), lost
+
+    def rounded(z):
+        size = jnp.abs(linear) + z @ jnp.abs(problem.gram)
+        return z @ problem.gram - linear, draws(4 * jnp.finfo(z.dtype).eps * size)
+
+    def solved(_, carry):
+        z, *_ = carry
+        slope, noise = (sharp or rounded)(z)
+        return face_minimum(problem.gram, slope, z, slow, noise=noise, max_rounds=looks)
+
+    # Where the slope is sharp, from the first solution on only what is left of it is rounded.
+    rounds = jnp.where(jnp.any(slow), 1 if sharp is None else 2, 0)
+    z, rest, lost = jax.lax.fori_loop(0, rounds, solved, (z, left, jnp.zeros_like(left)))
+    return z, jnp.where(slow, rest, left), lost
 
 
-def doubtful(gram):
+def doubtful(gram, share=DOUBTFUL):
     """Whether columns are so nearly alike that a pass which changes nothing need not be the end.
 
     >>> bool(doubtful(jnp.eye(2))), bool(doubtful(jnp.ones((2, 2))))
@@ -93,7 +101,7 @@ def doubtful(gram):
     )
     # How much of a column, squared, the others do not say: one over this.
     inverse = jnp.max(jnp.sum(half * half, axis=0))
-    return ~(jnp.finfo(gram.dtype).eps * inverse < DOUBTFUL)
+    return ~(jnp.finfo(gram.dtype).eps * inverse < share)
 
 
 def settled_rows(improve, start, *, tol, max_rounds):
@@ -119,131 +127,6 @@ def settled_rows(improve, start, *, tol, max_rounds):
     first = (start, jnp.full(start.shape[:-1], jnp.inf, start.dtype), 0)
     z, change, _ = jax.lax.while_loop(running, more, first)
     return z, change
-
-
-def face_minimum(gram, linear, start, pending, *, max_rounds):
-    r"""Exact minima of :math:`z\, gram\, z^\top / 2 - linear\, z` over non-negative rows, from ``start``.
-
-    ``gram`` is one for all rows, (rank, rank), or has one for each. Rows that are not ``pending`` stay. Also
-    how far the last solution lay from each row, zero for those that are done, and how far a solution moves
-    where ``gram`` and ``linear`` are rounded. Some rows at a time are factorised; they are taken from all
-    over the samples, so that these stay on their devices.
-
-    >>> gram, linear = jnp.array([[2.0, 1.0], [1.0, 2.0]]), jnp.array([[3.0, 3.0], [1.0, -1.0]])
-    >>> z, left, lost = face_minimum(gram, linear, jnp.ones((2, 2)), jnp.ones(2, bool), max_rounds=9)
-    >>> z.round(4).tolist(), left.tolist(), bool(lost.max() < 1e-5)
-    ([[1.0, 1.0], [0.5, 0.0]], [0.0, 0.0], True)
-    """
-    count, rank = start.shape
-    common = gram if gram.ndim == 2 else None
-    rows = (None if gram.ndim == 2 else gram, linear, start, pending)
-
-    def some(rows):
-        own, linear, start, pending = rows
-        return _faces(common if own is None else own, linear, start, pending, max_rounds)
-
-    one = lambda row: jax.tree.map(lambda x: x[0], some(jax.tree.map(lambda x: x[None], row)))
-    if export.is_symbolic_dim(count):
-        return jax.lax.map(one, rows)
-    size = 2 ** max(4, (ENTRIES // rank**2).bit_length() - 1)
-    if count <= size:
-        return some(rows)
-    parts = -(-count // size)
-    wide = lambda x: jnp.pad(x, ((0, parts * size - count), *[(0, 0)] * (x.ndim - 1)))
-    split = lambda x: jnp.moveaxis(wide(x).reshape(size, parts, *x.shape[1:]), 1, 0)
-    found = jax.lax.map(some, jax.tree.map(split, rows))
-    joined = lambda x: jnp.moveaxis(x, 0, 1).reshape(size * parts, *x.shape[2:])[:count]
-    return jax.tree.map(joined, found)
-
-
-def _faces(gram, linear, start, pending, max_rounds):
-    """The same for some rows, all at once."""
-    diagonal, eps = jnp.diagonal(gram, axis1=-2, axis2=-1), jnp.finfo(start.dtype).eps
-    there, unit = diagonal > 0, jnp.sqrt(jnp.where(diagonal > 0, diagonal, 1))
-    # In units in which every curvature is one.
-    gram, c = gram / (unit[..., :, None] * unit[..., None, :]), linear / unit
-    sizes = jnp.abs(gram)
-    rounding = 4 * gram.shape[-1] ** 0.5 * eps
-    # Roundings have signs like any: some draws of them.
-    signs = np.random.default_rng(0).choice([-1.0, 1.0], (DRAWS, gram.shape[-1]))
-    signs = signs.astype(start.dtype)
-
-    def better(carry):
-        y, shift, left, lost, pending, count = carry
-        on = (y > 0) & there
-        solved = _on_face(gram, on, shift)
-        step = _face_step(gram, c, y, on, solved)
-        known = jnp.all(jnp.isfinite(step), axis=-1)
-        step = jnp.where(known[:, None], step, 0)
-        new, whole = _along(gram, c, y, step, on)
-        slope = c - _times(gram, new)
-        pulled = there & (new <= 0) & (slope > rounding * (jnp.abs(c) + _times(sizes, new)))
-        done = known & whole & ~jnp.any(pulled, axis=-1)
-        # A pass over the columns lets in what is pulled, and never rises.
-        stuck = (whole & ~done)[:, None]
-        new = jnp.where(stuck, _one_pass(gram, c, new, there), new)
-        y = jnp.where(pending[:, None], new, y)
-        size = jnp.maximum(jnp.max(new, axis=-1), jnp.finfo(y.dtype).tiny)
-        moved = jnp.where(known, jnp.max(jnp.abs(step), axis=-1) / size, 1)
-        left = jnp.where(pending, jnp.where(done, 0, moved), left)
-        noise = 4 * eps * (jnp.abs(c) + _times(sizes, new))  # products over features lose some
-        by = [jnp.max(jnp.abs(solved(jnp.where(on, noise * s, 0))), axis=-1) for s in signs]
-        lost = jnp.where(pending, functools.reduce(jnp.maximum, by) / size, lost)
-        shift = jnp.where(known, shift, 100 * shift)
-        return y, shift, left, lost, pending & ~done, count + 1
-
-    running = lambda carry: jnp.any(carry[4]) & (carry[5] < max_rounds)
-    nothing = jnp.zeros(start.shape[:-1], start.dtype)
-    # Held by a rounding: columns that say the same share what they had.
-    first = (start * unit, nothing + 8 * eps, jnp.where(pending, 1, nothing), nothing, pending, 0)
-    y, _, left, lost, _, _ = jax.lax.while_loop(running, better, first)
-    return jnp.where(pending[:, None], y / unit, start), left, lost
-
-
-def _times(gram, y):
-    return y @ gram if gram.ndim == 2 else jnp.einsum("nij,nj->ni", gram, y)
-
-
-def _on_face(gram, on, shift):
-    """Solutions of the system of the entries that are ``on``; NaN where nothing holds it."""
-    both = on[:, :, None] & on[:, None, :]
-    held = jnp.where(on, shift[:, None], 1)[:, :, None] * jnp.eye(on.shape[-1], dtype=gram.dtype)
-    root = jax.lax.linalg.cholesky(jnp.where(both, gram, 0) + held, symmetrize_input=False)
-    half = functools.partial(jax.lax.linalg.triangular_solve, root, left_side=True, lower=True)
-    return lambda right: half(half(right[..., None]), transpose_a=True)[..., 0]
-
-
-def _face_step(gram, c, y, on, solved):
-    """From ``y`` to the minimum over the entries that are ``on``."""
-    slope, step = c - _times(gram, y), jnp.zeros_like(y)
-    for _ in range(3):  # what the shift and rounding left out
-        step = step + solved(jnp.where(on, slope - _times(gram, step), 0))
-    return step
-
-
-def _along(gram, c, y, step, on):
-    """As far as a step goes without a rise, and whether that is all the way.
-
-    Up to the first entry that would be negative, or, if that is lower, all the way with these at zero.
-    """
-    below = on & (y + step < 0)
-    ratio = jnp.where(below, y / jnp.where(below, -step, 1), 1)
-    least = jnp.min(ratio, axis=-1, keepdims=True)
-    first = jnp.where(below & (ratio <= least), 0, jnp.maximum(y + least * step, 0))
-    far = jnp.maximum(y + step, 0)
-    apart = far - first
-    rise = jnp.sum(apart * (_times(gram, (far + first) / 2) - c), axis=-1, keepdims=True)
-    return jnp.where(rise <= 0, far, first), ~jnp.any(below, axis=-1)
-
-
-def _one_pass(gram, c, y, there):
-    there = jnp.broadcast_to(there, y.shape)
-
-    def column(r, y):
-        slope = c[:, r] - jnp.sum(gram[..., r, :] * y, axis=-1)
-        return y.at[:, r].set(jnp.where(there[:, r], jnp.maximum(y[:, r] + slope, 0), y[:, r]))
-
-    return jax.lax.fori_loop(0, y.shape[-1], column, y)
 
 
 def row_minimum(gradient, improve, start, left, *, tol, max_rounds, doubtful=False):
@@ -272,8 +155,9 @@ def row_minimum(gradient, improve, start, left, *, tol, max_rounds, doubtful=Fal
         slope, curve = jax.linearize(gradient, z)
         columns = jax.lax.map(lambda unit: curve(jnp.broadcast_to(unit, z.shape)), units)
         gram = jnp.moveaxis(columns, 0, -1)
-        linear = _times(gram, z) - slope
-        best, _, rounded = face_minimum(gram, linear, z, pending, max_rounds=100)
+        size = jnp.abs(times(gram, z) - slope) + times(jnp.abs(gram), z)
+        noise = draws(4 * jnp.finfo(z.dtype).eps * size)
+        best, _, rounded = face_minimum(gram, slope, z, pending, noise=noise, max_rounds=100)
         # What does not bend and is pushed goes to zero.
         flat = jnp.diagonal(gram, axis1=-2, axis2=-1) <= 0
         best = jnp.where(flat & (slope > 0), 0, best)
