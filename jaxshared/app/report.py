@@ -23,7 +23,7 @@ from jaxshared.app.plot_factors import image_shape
 from jaxshared.app.topics import topics
 from jaxshared.arguments import by_name, having, maybe, named, numbers, whole, words
 from jaxshared.arguments import checked as look
-from jaxshared.base import Model
+from jaxshared.base import Model, Status
 from jaxshared.checks import several, short
 from jaxshared.data.sources import as_sources
 from jaxshared.data.sparse import Sparse
@@ -49,6 +49,13 @@ __all__ = [
     "write",
 ]
 
+ENDED = {
+    Status.CONVERGED: "converged",
+    Status.MAX_STEPS: "ran out of steps",
+    Status.NONFINITE: "failed (the objective is no longer finite)",
+    Status.INTERRUPTED: "was interrupted",
+    Status.STALLED: "no longer gains, but is at no stationary point,",
+}
 # More components than this are left to the table of components, which scrolls.
 MANY = 48
 
@@ -137,11 +144,12 @@ def _how_many(found, shown):
 
 def fit_section(model: Model, result: Any, found: Factors) -> Section:
     """How well the fit describes each source, how it got there, and what restarts agree on."""
-    text = (
-        f"{model} stopped after {int(result.num_steps)} steps ({result.status.name}) at objective "
-        f"{float(result.objective):.6g}; KKT residual {float(result.violation):.1e}, which is zero "
-        f"at a stationary point."
-    )
+    text = f"The fit {ENDED[Status(int(result.status))]} after {int(result.num_steps)} steps. "
+    if np.isfinite(result.violation):
+        left = float(result.violation)
+        moved = percent(left) if left == 0 or left >= 5e-4 else "less than 0.1 %"
+        text += f"One more small step would move the factors by {moved} (none at a stationary point). "
+    text += f"The model is {model}, its objective {float(result.objective):.6g}."
     items: list[Any] = []
     if not np.isnan(found.energy).all():
         energy = np.nan_to_num(found.energy)
