@@ -18,7 +18,7 @@ LAYERS = [
     ["parts"],
     ["base"],
     ["data", "grid", "terms"],
-    ["gauge", "losses", "penalties", "initial", "ranking"],
+    ["gauge", "scales", "losses", "penalties", "initial", "ranking"],
     ["factorisation"],
     ["models", "given"],
     ["solvers", "lost", "alike"],
