@@ -31,7 +31,7 @@ QUICK += "--xla_cpu_parallel_codegen_split_count=1"
 
 
 def pytest_configure(config):
-    """Most of the time is compilation: do it quickly, and let processes share what they compiled."""
+    """Compile quickly, and let the processes that tests start share their programs."""
     if config.args and all(
         REAL in (p := pathlib.Path(a).resolve()).parents or p == REAL for a in config.args
     ):
@@ -50,8 +50,9 @@ def pytest_configure(config):
         folder = tempfile.TemporaryDirectory(prefix="jaxshared-tests-")
         config.add_cleanup(folder.cleanup)
         os.environ["JAX_COMPILATION_CACHE_DIR"] = folder.name
-    jax.config.update("jax_compilation_cache_dir", os.environ["JAX_COMPILATION_CACHE_DIR"])
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
+    os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
+    # In this process most programs are met once: writing them takes longer than compiling them.
+    jax.config.update("jax_enable_compilation_cache", False)
 
 
 def pytest_ignore_collect(collection_path):

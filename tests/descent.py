@@ -72,13 +72,13 @@ def setting(name, loss="squared", kind="dense"):
     return model, start(model, jax.random.key(0), sources), sources, hyper
 
 
-def paths(model, params, sources, hyper, steps=STEPS):
+def paths(model, params, sources, hyper, steps=STEPS, names=tuple(SOLVERS)):
     """Per solver: the objective at the start and after every step, and the factors at the end."""
 
     @jax.jit
     def run(params, sources, hyper):
         found = []
-        for solver in SOLVERS.values():
+        for solver in map(SOLVERS.get, names):
 
             def step(state, _, solver=solver):
                 state, _ = solver.step(model, state, sources, hyper)
@@ -94,8 +94,8 @@ def paths(model, params, sources, hyper, steps=STEPS):
 
     values, ends = run(params, sources, hyper)
     values = np.asarray(values, float)
-    each = values[1:].reshape(len(SOLVERS), steps)
-    return {name: (np.append(values[0], own), end) for name, own, end in zip(SOLVERS, each, ends)}
+    each = values[1:].reshape(len(names), steps)
+    return {name: (np.append(values[0], own), end) for name, own, end in zip(names, each, ends)}
 
 
 def rises(values):
