@@ -58,6 +58,7 @@ PLAIN = {
     "estimators.BooleanMF.inverse_transform",
 }
 WRITER = {
+    "boolean.JSBMF.within",
     "Constraint", "Factorisation", "Factorisation.terms", "Loss", "Loss.check", "Loss.halves", "Loss.size", "Loss.value", "Model", "Penalty", "Penalty.check",
     "Penalty.part", "Penalty.value", "Quadratic", "Term", "register", "transforms.by_value", "transforms.one_sided", "KL", "Squared", "own", "beside", "summed",
 }  # fmt: skip
