@@ -180,16 +180,15 @@ def test_select_ranks_measures_what_the_methods_return_in_a_pattern(key):
 PLANTED = {(0, 1): 4, (0, 2): 4, (1, 2): 4, (0,): 3, (1,): 3, (2,): 3}
 
 
-def drawn(number):
-    return planted(jax.random.key(number), samples=(110, 150, 200), sharing=PLANTED)
-
-
 def test_bits_choose_the_planted_pairwise_pattern_in_eight_draws_of_ten():
-    """Nothing is given: sets, their ranks, the number of factors and the threshold are chosen."""
-    found = []
+    """Sets, ranks, starting number and threshold are chosen; 21 are planted, so every start is wrong.
+
+    All numbers from 1 to 40, the default, find the same: examples/boolean_study.py --full --only pattern.
+    """
+    found, starts = [], []
     for number in range(10):
-        data = drawn(number)
-        chosen = boolean.select_sharing(data.sources)
+        data = planted(jax.random.key(number), samples=(110, 150, 200), sharing=PLANTED)
+        chosen = boolean.select_sharing(data.sources, ranks=range(2, 41, 5))
         wrong = boolean.weighted_error(
             chosen.params, data.sources, np.ones(3), sharing=chosen.sharing
         )
@@ -197,14 +196,9 @@ def test_bits_choose_the_planted_pairwise_pattern_in_eight_draws_of_ten():
         found.append(exact and float(wrong) <= 1.05 * sum(data.flipped))
         again = boolean.description_length(chosen.params, data.sources, sharing=chosen.sharing)
         assert again.errors == chosen.length.errors
+        starts.append(min(row["start"] for row in chosen.table) > chosen.length.total)
     assert sum(found) >= 8, found  # ten of ten when this was written
-
-
-def test_the_pattern_is_found_from_starts_of_a_wrong_number_of_factors():
-    for number in range(3):
-        chosen = boolean.select_sharing(drawn(number).sources, ranks=[17, 22, 27])  # 21 are planted
-        assert dict(chosen.sharing) == PLANTED
-        assert min(row["start"] for row in chosen.table) > chosen.length.total
+    assert sum(starts) >= 8, starts  # and the search had something to do
 
 
 def test_two_halves_of_one_factor_become_shared():
