@@ -18,7 +18,7 @@ from jaxshared.base import Constraint, Model, Result, references
 from jaxshared.checks import instance_of, short
 from jaxshared.typing import AnyParams
 
-__all__ = ["factors_of", "model_of", "of_fit_sizes", "sizes_of"]
+__all__ = ["check_squares", "factors_of", "model_of", "of_fit_sizes", "sizes_of"]
 
 
 def model_of(model: Any) -> Model:
@@ -71,6 +71,25 @@ def factors_of(model: Any, params: Any, name: str = "params", *, values: bool = 
     _compare(model, params, count)
     _check_signs(model, params)
     return params
+
+
+def check_squares(params: AnyParams) -> None:
+    """A ValueError where squares of a factor leave the range of its type: it has no norm and no energy.
+
+    >>> check_squares((np.full((2, 2), 1e25, np.float32),))
+    Traceback (most recent call last):
+    ...
+    ValueError: [0] has entries up to 1e+25, whose squares leave the range of float32: divide it by 1e+25.
+    """
+    for path, leaf in jax.tree.leaves_with_path(params):
+        if not jnp.issubdtype(leaf.dtype, jnp.floating):
+            continue
+        high = float(jnp.max(jnp.abs(leaf), initial=0))
+        if high**2 * leaf.size > float(jnp.finfo(leaf.dtype).max):
+            raise ValueError(
+                f"{jax.tree_util.keystr(path).lstrip('.')} has entries up to {high:.3g}, whose squares "
+                f"leave the range of {leaf.dtype}: divide it by {high:.3g}."
+            )
 
 
 def of_fit_sizes(model, params, sources):

@@ -17,7 +17,7 @@ from jaxshared.data.order import in_fit_order
 from jaxshared.data.sources import as_sources
 from jaxshared.data.split import bare
 from jaxshared.data.tables import needed
-from jaxshared.given import factors_of
+from jaxshared.given import check_squares, factors_of
 from jaxshared.lost import lost_columns, lost_components, set_names, source_names
 from jaxshared.typing import AnyParams, Sources
 from jaxshared.uses.amounts import columns_and_norms, cosines, energies, energy_order, mass_shares
@@ -231,6 +231,7 @@ def factors(
     """
     checked(locals(), top=whole(0), norm=among(*NORMS))
     params = factors_of(model, result, "result")
+    check_squares(params)
     parts = model.parts(params)
     known = getattr(result, "names", None)
     names = _names(parts, known, vocabulary, names)

@@ -53,6 +53,7 @@ PAST = {
         "estimators.SharedNMF.fit", (("coherence", "-1"),)
     ),
     "groups of NaN": Call("estimators.SharedNMF.fit", (("groups", "NaN"),)),
+    "energies that were not finite": Call("factors", (("params", "huge basis"),)),
     "NaN in the factors of a table": Call("factors", (("params", "NaN basis"),)),
     "NaN in the factors of clusters": Call("clustering.cluster", (("params", "NaN coef"),)),
     "half a cluster": Call("clustering.cluster", (("num_clusters", "2.5"),)),

@@ -279,6 +279,7 @@ INIT |= {
 PARAMS = {
     "fitted": Value(fitted, "good"),
     "zero column": Value(lambda: changed("bases", lambda z: z * np.array([1, 0, 1])), "good"),
+    "huge basis": Value(lambda: changed("bases", lambda z: 1e25 * z), "either"),
     "NaN basis": Value(lambda: changed("bases", put(np.nan)), "bad"),
     "NaN coef": Value(lambda: changed("coefs", put(np.nan)), "bad"),
     "infinite coef": Value(lambda: changed("coefs", put(np.inf)), "bad"),
