@@ -118,7 +118,7 @@ def roads():
     def by_lineax(operator, right, _):
         shape = jax.eval_shape(lambda: right)
         system = lineax.FunctionLinearOperator(operator, shape, lineax.positive_semidefinite_tag)
-        solver = lineax.CG(rtol=1e-12, atol=0.0, max_steps=1000)
+        solver = lineax.CG(rtol=1e-12, atol=1e-16, max_steps=1000)
         return lineax.linear_solve(system, right, solver, throw=False).value
 
     here = Minimum()

@@ -2,7 +2,8 @@
 
 ``python -m tests.slopes`` prints how many slopes of fits that ended by themselves are right, in double and in
 single precision: eight starts of every small problem, along the data and along the hyper-parameters, against
-differences of minima. Names of models after it take these alone.
+differences of minima. Names of models after it take these alone. ``python -m tests.slopes alike``: coefs and
+slopes of projections on bases that are nearly alike, in single against double precision.
 """
 
 from __future__ import annotations
@@ -128,6 +129,64 @@ def compare(model, sources, hyper, *changes, step=1e-5):
     return *both(found), (up - down) / (2 * step)
 
 
+def alike(condition, features=30, rank=8, samples=12, seed=0):
+    """Bases that are nearly alike: of one condition number; samples from 1e-4 to 1."""
+    rng = np.random.default_rng(seed)
+    common, own = 0.2 + rng.random((features, 1)), rng.random((features, rank))
+    low, high = 1e-6, 1.0
+    for _ in range(60):
+        share = (low * high) ** 0.5
+        basis = (1 - share) * common + share * own
+        low, high = (share, high) if np.linalg.cond(basis) > condition else (low, share)
+    coefs = rng.gamma(0.7, size=(samples, rank)) * (rng.random((samples, rank)) < 0.6)
+    scale = np.logspace(-4, 0, samples)
+    return basis, (basis @ coefs.T + 0.05 * rng.random((features, samples))) * scale, scale
+
+
+@jax.jit
+def _projected(pattern, basis, x, *change):
+    """Coefs and how they move, of a dense source or one with this pattern."""
+
+    def found(basis, x):
+        source = x if pattern is None else pattern.astype(x.dtype).with_values(x.ravel())
+        params = js.Params((basis,), (jnp.zeros((x.shape[1], basis.shape[1]), x.dtype),))
+        return js.project(js.NMF(basis.shape[1]), params, source)
+
+    return jax.jvp(found, (basis, x), change)
+
+
+def single_and_double(sparse, condition, seed=0):
+    """(coefs, slopes) of 12 samples in single precision, and in double at the same numbers."""
+    basis, x = (np.float32(z) for z in alike(condition, seed=seed)[:2])
+    rng = np.random.default_rng(seed + 9)
+    change = [0.1 * z * np.float32(rng.standard_normal(z.shape)) for z in (basis, x)]
+    given = basis, x, *change
+    pattern = js.as_source(scipy.sparse.csr_array(np.ones_like(x))) if sparse else None
+    single = _projected(pattern, *given)
+    with jax.enable_x64(True):
+        double = _projected(pattern, *(z.astype(float) for z in given))
+    return [tuple(map(np.asarray, each)) for each in (single, double)]
+
+
+def apart(one, other):
+    """How far rows are apart, relative to the other."""
+    return np.linalg.norm(one - other, axis=1) / np.linalg.norm(other, axis=1)
+
+
+def nearly_alike(draws=6):
+    """A row for every kind of source and condition number."""
+    print("| source | condition | samples | coefs off by | slopes a number | off by |")
+    print("| --- | --- | --- | --- | --- | --- |")
+    for sparse in (False, True):
+        for condition in (40, 100, 200, 500, 1000):
+            pairs = [single_and_double(sparse, condition, seed) for seed in range(draws)]
+            coef, slope = (np.concatenate([apart(a[at], b[at]) for a, b in pairs]) for at in (0, 1))
+            known = np.isfinite(slope)
+            most = np.max(slope[known], initial=0)
+            cells = "sparse" if sparse else "dense", condition, len(slope), f"{coef.max():.0e}"
+            print("|", " | ".join(map(str, (*cells, known.sum(), f"{most:.0e}"))), "|", flush=True)
+
+
 STUDIED = ("NMF", "SharedNMF", "JSNMF", "RJSNMF", "INMF", "ColNMF", "MultiNMF")
 ENDS = {"double": (1e-8, 1e-5), "single": (1e-5, 0.0)}
 
@@ -189,5 +248,8 @@ def _report(name, precision, pairs):
 
 
 if __name__ == "__main__":
-    jax.config.update("jax_enable_x64", True)
-    main(sys.argv[1:])
+    if sys.argv[1:] == ["alike"]:
+        nearly_alike()
+    else:
+        jax.config.update("jax_enable_x64", True)
+        main(sys.argv[1:])

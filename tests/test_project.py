@@ -15,7 +15,7 @@ from jaxshared.project import reliability
 from jaxshared.solvers.faces import face_minimum
 from jaxshared.solvers.sensitivity import conjugate_gradients, held_solution, sensitivity
 
-from .slopes import moves, slopes
+from .slopes import alike, apart, moves, single_and_double, slopes
 from .table import ROWS, make_sources
 
 
@@ -271,20 +271,6 @@ def test_a_program_may_close_over_the_source_it_projects():
     np.testing.assert_allclose(found, np.ones((4, 3)), rtol=1e-6)
 
 
-def alike(condition, features=30, rank=8, samples=12, seed=0):
-    """Bases that are nearly alike: of one condition number; samples from 1e-4 to 1."""
-    rng = np.random.default_rng(seed)
-    common, own = 0.2 + rng.random((features, 1)), rng.random((features, rank))
-    low, high = 1e-6, 1.0
-    for _ in range(60):
-        share = (low * high) ** 0.5
-        basis = (1 - share) * common + share * own
-        low, high = (share, high) if np.linalg.cond(basis) > condition else (low, share)
-    coefs = rng.gamma(0.7, size=(samples, rank)) * (rng.random((samples, rank)) < 0.6)
-    scale = np.logspace(-4, 0, samples)
-    return basis, (basis @ coefs.T + 0.05 * rng.random((features, samples))) * scale, scale
-
-
 CONDITIONS = {40: 1e-11, 100: 1e-10, 500: 1e-9}  # of a Gram matrix: its square
 
 
@@ -401,30 +387,14 @@ def test_coefs_that_rounding_moves_are_told():
     assert reliability(js.NMF(8), params, source).stationarity < 0.01
 
 
-def test_slopes_in_single_precision_are_right_on_bases_that_are_nearly_alike():
+@pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
+def test_slopes_in_single_precision_are_right_on_bases_that_are_nearly_alike(sparse):
     """Those of double precision at the same numbers, for every sample; from sparse sources, or NaN."""
-    basis, x, scale = (np.float32(z) for z in alike(100, seed=2))
-    rng = np.random.default_rng(9)
-    change = [0.1 * z * np.float32(rng.standard_normal(z.shape)) for z in (basis, x)]
-    full = js.as_source(scipy.sparse.csr_array(np.ones_like(x)))
-
-    def moved(sparse, basis, x, *change):
-        def found(basis, x):
-            source = full.astype(x.dtype).with_values(x.ravel()) if sparse else x
-            params = js.Params((basis,), (jnp.zeros((12, 8), x.dtype),))
-            return js.project(js.NMF(8), params, source)
-
-        return jax.jvp(found, (basis, x), change)[1] / scale[:, None]
-
-    for sparse in (False, True):
-        run = jax.jit(functools.partial(moved, sparse))
-        found = np.asarray(run(basis, x, *change))
-        with jax.enable_x64(True):
-            exact = np.asarray(run(*(z.astype(float) for z in (basis, x, *change))))
-        off = np.linalg.norm(found - exact, axis=1) / np.linalg.norm(exact, axis=1)
-        known = np.isfinite(found).all(axis=1)
-        assert known.all() or sparse
-        assert np.all(off[known] < (0.05 if sparse else 1e-3))
+    (coef, slope), (best, exact) = single_and_double(sparse, condition=100, seed=2)
+    assert np.max(apart(coef, best)) < (1e-2 if sparse else 1e-4)
+    off = apart(slope, exact)
+    assert sparse or np.isfinite(off).all()
+    assert np.nanmax(off) < (0.05 if sparse else 1e-3)
 
 
 def test_many_samples_are_solved_for_some_at_a_time(x64, monkeypatch):
