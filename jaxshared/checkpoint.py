@@ -32,9 +32,11 @@ def digest(*values):
 
     >>> digest(1, np.ones(2)) == digest(1, np.ones(2)), digest(np.ones(2)) == digest(np.ones(3))
     (True, False)
+    >>> digest(11, 1) == digest(1, 11), digest(None, 1) == digest(1, None)
+    (False, False)
     """
     found = hashlib.blake2b(digest_size=16)
-    for value in jax.tree.leaves(values):
+    for value in jax.tree.leaves(values, is_leaf=lambda value: value is None):
         if isinstance(value, (jax.Array, np.ndarray)):
             if jnp.issubdtype(value.dtype, jax.dtypes.prng_key):
                 value = jax.random.key_data(value)
@@ -42,7 +44,7 @@ def digest(*values):
                 found.update(f"{array.dtype}{array.shape}".encode())
                 found.update(array.data if array.size else b"")
         else:
-            found.update(repr(value).encode())
+            found.update(f"{value!r}, ".encode())
     return found.hexdigest()
 
 

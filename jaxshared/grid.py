@@ -70,8 +70,10 @@ class Grid:
 
     def best_lane(self, **where: Any) -> int:
         """The number of the lane with the lowest objective among the settings that agree with ``where``."""
-        fits = self.fitting(where)
-        return int(np.nanargmin(np.where(np.array(fits)[:, None], self.scores(), np.nan)))
+        scores = np.where(np.array(self.fitting(where))[:, None], self.scores(), np.nan)
+        if np.all(np.isnan(scores)):
+            raise ValueError(f"no lane with {where} had begun when the sweep was stopped.")
+        return int(np.nanargmin(scores))
 
 
 def grid_settings(axes, points):

@@ -3,6 +3,7 @@
 import jax
 import numpy as np
 import pytest
+import scipy.sparse
 
 import jaxshared as js
 from jaxshared.app.cli import main
@@ -77,3 +78,11 @@ def test_an_array_that_changed_is_looked_at_again(looks):
     with pytest.raises(ValueError, match="1 NaN entry"):
         js.as_source(matrix)
     assert len(looks) == 2
+
+
+def test_a_sparse_source_of_numpy_arrays_may_change_and_is_looked_at_again():
+    source = jax.tree.map(np.array, js.as_source(scipy.sparse.csr_array(X)))
+    js.as_source(source)
+    source.data[0] = np.nan
+    with pytest.raises(ValueError, match="NaN"):
+        js.as_source(source)

@@ -39,7 +39,7 @@ def agree(
     changes = dict(hyper or {}) if hyper is None or isinstance(hyper, Mapping) else hyper._asdict()
     hyper = model.hyper(sources, **changes)
     limits = {"restarts": restarts, "max_steps": max_steps}
-    grid = model.sweep(sources, key=key, hyper=changes, points=[{}], **limits)
+    grid = model.sweep(sources, key=key, hyper=changes, points=[{}], **limits).whole()
     lanes = [jax.tree.map(np.asarray, grid.lane(at).params) for at in range(restarts)]
     best = int(np.argmin(grid.objective[0]))
     partners, cosines = zip(*(_partners(model, lanes[best], lane) for lane in lanes))

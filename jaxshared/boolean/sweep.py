@@ -133,7 +133,7 @@ def sweep(
     ]
     most = np.max([each.ranks for each in models], axis=0)
     pattern = tuple((members, int(rank)) for members, rank in zip(model.sets, most))
-    parts = ["search", models, hypers, key, max_steps, restarts, sources]
+    parts = ["grid of searches", models, hypers, key, max_steps, restarts, sources]
     shown = dict(progress=progress, checkpoint=kept_at(checkpoint, *parts))
     ends = _run(models, pattern, hypers, sources, lanes, key, max_steps, **shown)
     interrupted = len(ends) < len(lanes)

@@ -6,6 +6,7 @@ import jax
 import numpy as np
 
 from jaxshared.checkpoint import Checkpoint
+from jaxshared.processes import agreed, several
 
 __all__ = ["in_turn"]
 
@@ -25,11 +26,11 @@ def in_turn(count, part, like, *, unit, progress=False, checkpoint=None):
             while len(found) < count:
                 found.append(jax.tree.map(np.asarray, part(len(found))))
                 bar.update()
-                if checkpoint.due():
+                if agreed(checkpoint.due())[0]:
                     _save(checkpoint, found)
         except KeyboardInterrupt:
-            if not found:
-                raise  # there is nothing to return yet
+            if not found or several():
+                raise  # there is nothing to return yet, or other processes go on
     _save(checkpoint, found)
     return found
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping
 
 from jaxshared.checks import MOST, short, whole_number
@@ -26,18 +27,18 @@ def sharing_pairs(given):
     """
     pairs = given.items() if isinstance(given, Mapping) else given
     pairs = None if isinstance(pairs, str) else pairs
-    index = lambda i: whole_number(i, "a source index of a sharing set", 0)
+    index = lambda i: whole_number(operator.index(i), "a source index of a sharing set", 0)
     rank_of = lambda s, rank: whole_number(rank, f"the rank of sharing set {s}", 0, MOST["rank"])
     try:
         pairs = [(tuple(sorted(map(index, members))), rank) for members, rank in pairs]
         if not pairs:
             raise TypeError("no set")
-        return tuple((s, rank_of(s, rank)) for s, rank in pairs)
     except (TypeError, ValueError) as error:
         raise ValueError(
             f"sharing is {short(given)} ({error}): map tuples of source indices to whole numbers, for "
             f"example {{(0, 1): 15, (0,): 45, (1,): 25}}."
         ) from error
+    return tuple((s, rank_of(s, rank)) for s, rank in pairs)
 
 
 def check_sharing(pairs, *, empty=False):

@@ -136,7 +136,8 @@ def as_source(source: Source, name: str = "source") -> Any:
             f"{name} has entries up to {high:.3g}, whose squares leave the range of {values.dtype}: "
             f"divide it by {high:.3g} first."
         )
-    _GOOD[id(values)] = values
+    if isinstance(values, jax.Array):  # NumPy's may change
+        _GOOD[id(values)] = values
     return source
 
 
@@ -256,7 +257,7 @@ def _check_not_vanished(given, converted, name):
 def _complaint(source, name):
     """What is wrong with the values of a source, how often, where first, and what to do."""
     pieces = source.data if isinstance(source, Sparse) else source
-    if not pieces.is_fully_addressable:
+    if not getattr(pieces, "is_fully_addressable", True):
         return f"{name} has entries that are negative or not finite, in some process: look at each part."
     if isinstance(source, Sparse):
         coo = source.to_scipy().tocoo()

@@ -194,7 +194,28 @@ def test_a_sweep_of_searches_that_is_stopped_goes_on_to_the_same_table(tmp_path,
         part = js.sweep(model, sources, **options)
     assert part.interrupted and [r["status"] for r in part.table()][2] == "INTERRUPTED"
     assert np.isnan(part.table()[2]["objective"])
+    with pytest.raises(ValueError, match="no lane with"):
+        part.best(threshold=0.7)
     assert js.sweep(model, sources, **options).table() == whole.table()
+
+
+def test_a_consensus_of_searches_does_not_go_on_from_some_of_them(monkeypatch):
+    monkeypatch.setattr(importlib.import_module("jaxshared.boolean.sweep"), "BATCH_BYTES", 1)
+    _stop_after(monkeypatch, 1)
+    with pytest.raises(KeyboardInterrupt):
+        js.consensus(JSBMF(2, (1, 1), "shared_asso"), _small(), key=jax.random.key(0), restarts=3)
+
+
+def test_a_checkpoint_of_a_search_belongs_to_one_call(tmp_path):
+    model, sources = JSBMF(2, (1, 1), "shared_asso"), _small()
+    options = dict(key=jax.random.key(0), checkpoint=tmp_path / "search.npz")
+    js.fit(model, sources, max_steps=1, restarts=11, **options)
+    for other in (
+        lambda: js.fit(model, sources, max_steps=11, restarts=1, **options),
+        lambda: js.sweep(model, sources, max_steps=1, restarts=11, points=[{}], **options),
+    ):
+        with pytest.raises(ValueError, match="other settings"):
+            other()
 
 
 def test_what_a_search_has_no_use_for_is_refused_by_name():
