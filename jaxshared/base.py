@@ -12,7 +12,6 @@ model from what it declares: terms (source, basis, coef, loss) and penalties.
 from __future__ import annotations
 
 import dataclasses
-import enum
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
@@ -21,6 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxshared.block import Constraint, Move, Quadratic, Seen, block_of, put, references
+from jaxshared.result import Result, Status
 from jaxshared.transforms import split_grad
 from jaxshared.typing import AnyHyper, AnyParams, Array, Source, Sources
 
@@ -41,63 +41,11 @@ __all__ = [
 ]
 
 
-# Restarts with this mean cosine have found the same components.
-ALIKE = 0.9
-
-
-class Status(enum.IntEnum):
-    """Why a fit stopped. A NONFINITE fit keeps its last finite factors.
-
-    STALLED: the objective no longer changes, but this is not a stationary point (the violation is above
-    0.25, or 0.05 where only a gradient is known: there may be kinks), or factors of zero would be better.
-    """
-
-    CONVERGED = 0
-    MAX_STEPS = 1
-    NONFINITE = 2
-    INTERRUPTED = 3
-    STALLED = 4
-
-    def __str__(self):
-        return self.name
-
-
 class Params(NamedTuple):
     """Factors: tall bases, one per sharing set, and tall coefs, one per source."""
 
     bases: tuple
     coefs: tuple
-
-
-class Result(NamedTuple):
-    """What a fit ends with.
-
-    ``history`` holds the objective at the start and at every check after it, ``steps`` the step that
-    each of them belongs to. ``violation`` is the scale-free KKT residual of
-    :func:`jaxshared.solvers.violation`: zero exactly at a stationary point.
-
-    Of several restarts this is the best, and the rest is told: ``objectives`` has the objective of each,
-    ``likeness`` the mean cosine of its components with those of the best (1 for the best itself). Where
-    few are alike (:attr:`agreeing`), the data do not decide: see :func:`jaxshared.consensus`.
-
-    ``names`` are those of sources, features and samples (:class:`jaxshared.Names`), if the sources had any.
-    """
-
-    params: Any
-    objective: jax.Array
-    history: jax.Array
-    num_steps: jax.Array
-    status: jax.Array
-    violation: jax.Array
-    steps: jax.Array | None = None
-    objectives: jax.Array | None = None
-    likeness: jax.Array | None = None
-    names: Any = None
-
-    @property
-    def agreeing(self) -> int:
-        """How many restarts found the components of the best: mean cosine at least 0.9."""
-        return 1 if self.likeness is None else int(np.sum(np.asarray(self.likeness) >= ALIKE))
 
 
 class Info(NamedTuple):

@@ -14,7 +14,7 @@ LAYERS = [
     ["typing", "version", "later"],
     ["checks", "atomic", "axes", "processes", "programs", "shelf", "transforms"],
     ["arrays"],
-    ["arguments", "block"],
+    ["arguments", "block", "result"],
     ["parts"],
     ["base"],
     ["data", "grid", "terms"],

@@ -147,7 +147,9 @@ def fit_section(model: Model, result: Any, found: Factors) -> Section:
     if np.isfinite(result.violation):
         left = float(result.violation)
         moved = percent(left) if left == 0 or left >= 5e-4 else "less than 0.1 %"
-        text += f"One more small step would move the factors by {moved} (none at a stationary point). "
+        text += (
+            f"One more small step would move the factors by {moved} (none at a stationary point). "
+        )
     text += f"The model is {model}, its objective {float(result.objective):.6g}."
     items: list[Any] = []
     if not np.isnan(found.energy).all():
