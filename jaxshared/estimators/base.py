@@ -104,7 +104,7 @@ class Factors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         if (values < 0).any():
             raise ValueError(
                 f"Negative values in data passed to {type(self).__name__}: factorisation needs X >= 0. "
-                f"Behind a MinMaxScaler, new samples may fall below those of its fit: MinMaxScaler(clip=True)."
+                f"Behind a MinMaxScaler, new samples may be below those of its fit: MinMaxScaler(clip=True)."
             )
         return X
 
