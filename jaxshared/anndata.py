@@ -213,7 +213,7 @@ def _is_annotated(data):
 def _table(data, layer):
     """One AnnData, or a view of one, as (features, samples)."""
     if layer is not None and layer not in data.layers:
-        raise ValueError(f"layer is {layer!r}: there are {', '.join(data.layers) or 'none'}.")
+        raise ValueError(f"layer is {layer!r}: .layers has {', '.join(data.layers) or 'none'}.")
     values = data.X if layer is None else data.layers[layer]
     if values is None:
         raise ValueError("the AnnData has no X: say which layer=.")

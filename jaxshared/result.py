@@ -67,3 +67,14 @@ class Result(NamedTuple):
     def agreeing(self) -> int:
         """How many restarts found the components of the best: mean cosine at least 0.9."""
         return 1 if self.likeness is None else int(np.sum(np.asarray(self.likeness) >= ALIKE))
+
+    def __repr__(self):
+        """How it ended and the sizes of the factors: their entries would fill screens."""
+        shapes = jax.tree.map(np.shape, self.params)
+        known = isinstance(self.status, int | np.ndarray | np.generic | jax.Array)
+        if not known or isinstance(self.status, jax.core.Tracer) or np.ndim(self.status):
+            return f"Result(shapes={shapes})"  # of a batch, or inside of a program
+        return (
+            f"Result({Status(int(self.status)).name} after {int(self.num_steps)} steps, "
+            f"objective={float(self.objective):.6g}, violation={float(self.violation):.2g}, shapes={shapes})"
+        )

@@ -172,7 +172,7 @@ def test_wrong_keys_are_named():
         jad.fit(MODEL, data, batch_key="day", key=KEY)
     with pytest.raises(ValueError, match=r"one AnnData came: say by batch_key .* It has dose\."):
         jad.fit(MODEL, data, key=KEY)
-    with pytest.raises(ValueError, match="layer is 'raw': there are counts"):
+    with pytest.raises(ValueError, match=r"layer is 'raw': \.layers has counts"):
         jad.fit(MODEL, data, batch_key="dose", layer="raw", key=KEY)
     with pytest.raises(ValueError, match=r"\.varm has no 'jaxshared'"):
         jad.top_genes(data)

@@ -56,3 +56,19 @@ def test_what_pandas_writes_by_default_is_what_it_reads(tmp_path):
         np.testing.assert_array_equal(table.values, frame)
     frame.reset_index(drop=True).to_csv(tmp_path / "n.csv")  # an index column without a name
     assert read_source(tmp_path / "n.csv").shape == (2, 2)
+
+
+def test_one_array_that_lies_the_other_way_round_is_told_of():
+    with pytest.raises(
+        ValueError, match=r"sources\[1\] has 5 features.*other way round: pass its transpose"
+    ):
+        js.fit(js.JSNMF(1, (1, 1)), (np.ones((4, 6)), np.ones((5, 4))), key=KEY)
+
+
+def test_a_result_is_shown_by_how_it_ended_and_not_by_its_entries():
+    x = np.arange(1.0, 31).reshape(6, 5)
+    shown = repr(js.fit(js.NMF(1), x, key=KEY, restarts=1))
+    assert "CONVERGED after" in shown and "(6, 1)" in shown and len(shown) < 200
+    model, (source,) = js.NMF(1), js.as_sources(x)
+    start = model.init(KEY, (source,))
+    assert "CONVERGED" in repr(js.solve(model, start, (source,), model.hyper((source,))))

@@ -92,6 +92,8 @@ def _check_common(sources, called, aligned):
         remedy += " If their rows are samples, pass rows='samples'."
     for name, source in zip(called[1:], sources[1:]):
         if source.shape[axis] != sources[0].shape[axis]:
+            if source.shape[1 - axis] == sources[0].shape[axis]:
+                remedy = f"It would fit the other way round: pass its transpose. Else: {remedy}"
             raise ValueError(
                 f"{name} has {source.shape[axis]} {aligned} but {called[0]} has "
                 f"{sources[0].shape[axis]}: sources that share {share} need the same {aligned}. {remedy}"

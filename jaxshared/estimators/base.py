@@ -103,7 +103,8 @@ class FactorEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
             )
         if (values < 0).any():
             raise ValueError(
-                f"Negative values in data passed to {type(self).__name__}: factorisation needs X >= 0."
+                f"Negative values in data passed to {type(self).__name__}: factorisation needs X >= 0. "
+                f"Behind a MinMaxScaler, new samples may be below those of its fit: MinMaxScaler(clip=True)."
             )
         return X
 

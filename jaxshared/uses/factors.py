@@ -43,7 +43,10 @@ class Example(NamedTuple):
 
 
 class Frames(NamedTuple):
-    """The factors as DataFrames: bases by basis, coefs by source, one row per component."""
+    """The factors as DataFrames: bases by basis, coefs by source.
+
+    ``components`` has one row per component: its terms, and its share and energy of each source.
+    """
 
     bases: dict
     coefs: dict
