@@ -230,7 +230,7 @@ def test_a_negative_strength_is_refused(model, hyper):
 @pytest.mark.parametrize(
     "make, message",
     [
-        (lambda: js.SharedNMF({(0, 1): 2.7, (0,): 1}), "map tuples of source indices"),
+        (lambda: js.SharedNMF({(0, 1): 2.7, (0,): 1}), r"rank of sharing set \(0, 1\) is 2.7"),
         (lambda: js.SharedNMF({0: 3}), "map tuples of source indices"),
         (lambda: js.JSNMF(2, 3), "one whole number per source"),
         (lambda: js.HALS(sweeps=0), "sweeps is 0"),
