@@ -88,7 +88,10 @@ def fit_files(task: Fit) -> int:
         _say(task, f"{model}: {inputs.summary()}")
         result = fit(model, inputs.sources, **_options(task, model))
         if result.status == Status.INTERRUPTED:
-            raise _stopped(task, f"at step {int(result.num_steps)} of {task.max_steps}")
+            where = f"at step {int(result.num_steps)} of {task.max_steps}"
+            if model.searches:
+                where = f"after {len(result.objectives)} of {task.restarts or 1} restarts"
+            raise _stopped(task, where)
         with draft_folder(task.output) as draft:
             result = result._replace(names=inputs.all_names())
             save(os.path.join(draft, "result.npz"), result, model)

@@ -151,7 +151,8 @@ def solve_joint(
     """The best :class:`Solution` over all thresholds, all flipped in one compiled call.
 
     ``keep``: for a restart, the candidates that Asso may take, as a function of the number of the
-    set and of how many there are; None for all.
+    set and of how many there are; None for all. ``options``: those of the method; also ``tiles``, a function
+    that has them, for "dominated".
     """
     one_of(method, "method", METHODS)
     sources = as_boolean(sources)
@@ -222,9 +223,9 @@ def _start_shared(sources, pattern, weights, thresholds, keep):
     ]
 
 
-def _start_dominated(sources, pattern, weights, thresholds, keep, **mining):
+def _start_dominated(sources, pattern, weights, thresholds, keep, tiles=None, **mining):
     sets = tuple(members for members, _ in pattern)
-    tiles = given_tiles(sources, pattern, weights, **mining)
+    tiles = tiles() if tiles else given_tiles(sources, pattern, weights, **mining)
     return [
         join(greedy_factors(sources, pattern, weights, t, tiles, keep), sources, sets)
         for t in thresholds

@@ -10,6 +10,7 @@ gradient, so the models bring their own search, which :func:`jaxshared.fit` call
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 from typing import Any, NamedTuple
 
@@ -23,7 +24,7 @@ from jaxshared.base import Model, Params, Result, Status
 from jaxshared.boolean.asso import check_thresholds
 from jaxshared.boolean.closed import MAX_SETS, MAX_WORK, MINERS
 from jaxshared.boolean.flip import boolean_factors, check_sets
-from jaxshared.boolean.joint import METHODS, Solution, solve_joint
+from jaxshared.boolean.joint import METHODS, Solution, given_tiles, solve_joint
 from jaxshared.boolean.lanes import candidates_kept
 from jaxshared.boolean.matrices import as_boolean, as_weights, joint_reconstruct, weighted_error
 from jaxshared.boolean.pattern import as_pattern, columns_of, joint_pattern, ranks_of, sets_of
@@ -187,7 +188,16 @@ class BooleanModel(Model):
         if hyper is None or isinstance(hyper, dict):
             hyper = named_hyper(self, sources, hyper or {})
         key = jax.random.key(0) if key is None else key
-        once = lambda number: self._solve(sources, hyper, max_steps, candidates_kept(key, number))
+        more = {}
+        if self.method == "dominated":  # its tiles, the slow part, are the same for all restarts
+            weights = as_weights(hyper.weights, sources)
+            mine = lambda: given_tiles(sources, self.sharing, weights, **self.options)
+            more["tiles"] = functools.cache(mine)
+
+        def once(number):
+            keep = candidates_kept(key, number)
+            return self._solve(sources, hyper, max_steps, keep, **more)
+
         blank = Params((0,) * len(self.sets), (0,) * len(sources))
         like = Solution(blank, np.zeros(0), 0, False, 0.0)
         kept = kept_at(checkpoint, "search", self, hyper, key, max_steps, restarts, sources)
@@ -219,7 +229,7 @@ class BooleanModel(Model):
         """The model with this sharing, or what it can say of it, and the bits that it takes."""
         return self.replace(sharing=sharing), bits
 
-    def _solve(self, sources, hyper, max_steps, keep=None):
+    def _solve(self, sources, hyper, max_steps, keep=None, **more):
         return solve_joint(
             self.method,
             sources,
@@ -229,6 +239,7 @@ class BooleanModel(Model):
             max_steps=max_steps,
             keep=keep,
             **self.options,
+            **more,
         )
 
 

@@ -16,6 +16,7 @@ from jaxshared import drive as drives
 from jaxshared.app import cli
 from jaxshared.app.inputs import read_inputs
 from jaxshared.app.settings import Fit
+from jaxshared.boolean import joint
 
 
 @pytest.fixture
@@ -93,6 +94,27 @@ def test_a_stopped_fit_goes_on_to_the_same_result(files, monkeypatch):
     assert int(parts.num_steps) == int(whole.num_steps) > 30
     for a, b in zip(jax.tree.leaves(whole.params), jax.tree.leaves(parts.params)):
         np.testing.assert_array_equal(a, b)
+
+
+def test_a_stopped_search_says_how_many_restarts_it_has_and_goes_on(files, monkeypatch, capsys):
+    for name in "xy":
+        np.save(f"{name}.npy", np.load(f"{name}.npy") > 0.6)
+    command = [*FIT, "--model", "jsbmf", "--restarts", "3", "-q", "-o", "out"]
+    real, begun = joint.flip_all, []
+
+    def stopped(*args, **options):
+        begun.append(1)
+        if len(begun) == 3:
+            raise KeyboardInterrupt
+        return real(*args, **options)
+
+    monkeypatch.setattr(joint, "flip_all", stopped)
+    assert cli.main(command) == 130
+    line = capsys.readouterr().err
+    assert "stopped after 2 of 3 restarts; the same command goes on from there." in line
+    assert cli.main(command) == 0
+    assert len(begun) == 4
+    assert len(js.load("out/result.npz")[0].objectives) == 3
 
 
 def test_a_folder_of_another_run_is_refused(files, capsys):

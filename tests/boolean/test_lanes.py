@@ -9,7 +9,7 @@ import pytest
 
 import jaxshared as js
 from jaxshared import boolean
-from jaxshared.boolean import JSBMF, joint, planted
+from jaxshared.boolean import JSBMF, joint, planted, tiling
 from jaxshared.boolean.asso import cutoffs
 from jaxshared.boolean.joint import METHODS
 from jaxshared.boolean.lanes import _candidates
@@ -176,6 +176,17 @@ def test_restarts_of_a_search_that_is_stopped_go_on_from_the_checkpoint(tmp_path
     assert len(begun) == 2  # the other two were in the file
     assert_same(again.params, whole.params)
     assert again.objectives.tolist() == whole.objectives.tolist()
+
+
+def test_tiles_are_mined_once_for_all_restarts(monkeypatch):
+    model, key, sources = JSBMF(2, (1, 1), "dominated"), jax.random.key(3), _small()
+    mined, keep = [], tiling.closed_itemsets
+    monkeypatch.setattr(tiling, "closed_itemsets", lambda *a, **k: mined.append(1) or keep(*a, **k))
+    one = js.fit(model, sources, key=key)
+    once = len(mined)
+    four = js.fit(model, sources, key=key, restarts=4)
+    assert len(mined) == 2 * once > 0
+    assert four.objectives[0] == one.objective
 
 
 def test_a_sweep_of_searches_that_is_stopped_goes_on_to_the_same_table(tmp_path, monkeypatch):
