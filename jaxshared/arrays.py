@@ -11,7 +11,15 @@ import numpy as np
 
 from jaxshared.checks import product_range, short
 
-__all__ = ["as_array", "factor", "float_dtype", "real_factors", "starting_factor", "unmasked"]
+__all__ = [
+    "as_array",
+    "at_hand",
+    "factor",
+    "float_dtype",
+    "real_factors",
+    "starting_factor",
+    "unmasked",
+]
 
 
 def unmasked(value, name, remedy="fill them in first"):
@@ -114,6 +122,15 @@ def _unseen(value):
     """Whether this process cannot look at the values: under a transformation, or on other processes."""
     traced = isinstance(value, jax.core.Tracer)
     return traced or not getattr(value, "is_fully_addressable", True)
+
+
+def at_hand(tree):
+    """NumPy arrays where this process can look at the values: looks at them need no programs.
+
+    >>> type(at_hand((jnp.ones(2),))[0]).__name__
+    'ndarray'
+    """
+    return jax.tree.map(lambda leaf: leaf if _unseen(leaf) else np.asarray(leaf), tree)
 
 
 def starting_factor(value, name):

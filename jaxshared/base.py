@@ -67,6 +67,8 @@ class Model:
     aligned = "features"
     #: The methods of ``init``, by name.
     inits = ("random", "nndsvd", "nndsvda", "nndsvdar")
+    #: Those that are pure, so that one program can draw them.
+    pure_inits: ClassVar[tuple[str, ...]] = ("random",)
     #: The one that ``fit`` and ``sweep`` take where none is asked for.
     best_init = "random"
     #: How many restarts ``fit`` makes where none are asked for and they cost little.

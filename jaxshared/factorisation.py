@@ -7,6 +7,7 @@ of the whole product: objective, quick objective, halves, block problems, recons
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -111,6 +112,12 @@ class Factorisation(Model):
 
     def hyper(self, sources: Sources, **changes: Any) -> AnyHyper:
         """Weights and strengths with their defaults; see the class for what there is to change."""
+        known = all(isinstance(leaf, jax.Array) for leaf in jax.tree.leaves(sources))
+        if known and not changes:
+            return _default_hyper(self, tuple(sources))
+        return self._hyper(sources, changes)
+
+    def _hyper(self, sources, changes):
         values = {"weights": self.source_weights(sources, changes.pop("weights", None))}
         for penalty in self.all_penalties:
             values.update(penalty.hyper(self, sources, changes, values))
@@ -339,6 +346,11 @@ class Factorisation(Model):
         for penalty in self.all_penalties:
             out = penalty.constrain(self, out)
         return out
+
+
+@functools.partial(jax.jit, static_argnums=0)  # one program in place of some for every source
+def _default_hyper(model, sources):
+    return model._hyper(sources, {})
 
 
 @dataclasses.dataclass(frozen=True, repr=False)

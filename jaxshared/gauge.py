@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -49,10 +51,14 @@ def normalise(model, params):
     Columns that can only be scaled together, as those of the bases of one coef, have norm one
     together.
     """
+    return _normalise(model, jax.tree.map(jnp.asarray, params))
+
+
+@functools.partial(jax.jit, static_argnums=0)  # one program in place of some for every block
+def _normalise(model, params):
     groups = gauge(model, params)
     size = 1 + max((int(g.max(initial=-1)) for g in groups.values()), default=-1)
     terms = model.terms(model.count_sources(params))
-    params = jax.tree.map(jnp.asarray, params)
     largest = jnp.zeros(size, jax.tree.leaves(params)[0].dtype)
     bases = list(dict.fromkeys(ref for t in terms for ref in t.basis.blocks))
     for ref in bases:  # squares must neither vanish nor overflow

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxshared.arrays import factor
+from jaxshared.arrays import at_hand, factor
 from jaxshared.base import Constraint, Model, Result, references
 from jaxshared.checks import instance_of, short
 from jaxshared.typing import AnyParams
@@ -84,7 +84,7 @@ def check_squares(params: AnyParams) -> None:
     for path, leaf in jax.tree.leaves_with_path(params):
         if not jnp.issubdtype(leaf.dtype, jnp.floating):
             continue
-        high = float(jnp.max(jnp.abs(leaf), initial=0))
+        high = float(abs(at_hand(leaf)).max(initial=0))
         if high**2 * leaf.size > float(jnp.finfo(leaf.dtype).max):
             raise ValueError(
                 f"{jax.tree_util.keystr(path).lstrip('.')} has entries up to {high:.3g}, whose squares "

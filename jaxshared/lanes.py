@@ -127,7 +127,7 @@ def starts(model, sources, keys, init):
             for key in (keys if gaps else keys[:1])
         ]
         lanes = lanes if gaps else lanes * len(keys)
-        return jax.tree.map(lambda *leaves: jnp.stack(leaves), *lanes)
+        return stacked_lanes(lanes)
     if init == "random":
         return _random_starts(model, sources, jnp.stack(keys))
     if several():
@@ -136,8 +136,9 @@ def starts(model, sources, keys, init):
         raise ValueError(
             f"init is {init!r}: use one of {', '.join(model.inits)}, or given factors."
         )
-    lanes = [_beside_samples(model, model.init(key, sources, method=init), sources) for key in keys]
-    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *lanes)
+    begun = _pure_start if init in model.pure_inits else _start
+    lanes = [_beside_samples(model, begun(model, init, key, sources), sources) for key in keys]
+    return stacked_lanes(lanes)
 
 
 def allotted_lanes(model, sources, lanes):
@@ -146,7 +147,7 @@ def allotted_lanes(model, sources, lanes):
     for key, ranks in lanes:
         if (id(key), ranks) not in known:
             known[id(key), ranks] = allotted(key, model, sources, ranks=ranks)
-    return jax.tree.map(lambda *z: jnp.stack(z), *(known[id(key), ranks] for key, ranks in lanes))
+    return stacked_lanes([known[id(key), ranks] for key, ranks in lanes])
 
 
 def _beside_samples(model, params, sources):
@@ -166,6 +167,13 @@ def _filled(model, params, sources, key):
     return jax.tree.map(
         lambda own, other: other if own is None else own, params, drawn, is_leaf=lambda x: x is None
     )
+
+
+def _start(model, init, key, sources):
+    return model.init(key, sources, method=init)
+
+
+_pure_start = program(LOOP, static_argnums=(0, 1))(_start)
 
 
 @program(LOOP, static_argnums=0)  # many numbers are drawn
@@ -249,26 +257,42 @@ def pick_lane(results, lane):
     def curve(leaf):  # cut on the host: every length would be a program
         return None if leaf is None else jnp.asarray(np.asarray(leaf)[lane, :checks])
 
+    own = take_lane((results.params, results.objective, results.violation), lane)
+    params, objective, violation = jax.tree.map(jnp.asarray, own)
     return Result(
-        params=jax.tree.map(lambda leaf: jnp.asarray(leaf[lane]), results.params),
-        objective=jnp.asarray(results.objective[lane]),
+        params=params,
+        objective=objective,
         history=curve(results.history),
         num_steps=num_steps,
         status=Status(int(np.asarray(results.status)[lane])),
-        violation=jnp.asarray(results.violation[lane]),
+        violation=violation,
         steps=curve(results.steps),
         names=results.names,
     )
 
 
+def take_lane(tree, lane):
+    """One lane of everything in ``tree``, by one program for all of its leaves."""
+    if all(isinstance(leaf, jax.Array) for leaf in jax.tree.leaves(tree)):
+        return _take_lane(tree, lane)
+    return jax.tree.map(operator.itemgetter(lane), tree)
+
+
+@jax.jit
+def _take_lane(tree, lane):
+    return jax.tree.map(lambda leaf: leaf[lane], tree)
+
+
+@jax.jit
+def stacked_lanes(lanes):
+    """What a list has for each lane, in arrays with an axis of lanes."""
+    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *lanes)
+
+
 def with_restarts(model, result, batches):
     """``result`` with what became of all restarts, from batches of results that it is the best of."""
     objectives = np.concatenate([np.atleast_1d(np.asarray(b.objective)) for b in batches])
-    lanes = (
-        jax.tree.map(operator.itemgetter(at), b.params)
-        for b in batches
-        for at in range(len(b.status))
-    )
+    lanes = (take_lane(b.params, at) for b in batches for at in range(len(b.status)))
     if len(objectives) == 1 or ("bases", 0) not in references(result.params):
         alike = [1.0] * len(objectives)
     else:

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxshared.arguments import checked
+from jaxshared.arrays import at_hand
 from jaxshared.base import Model
 from jaxshared.given import factors_of
 from jaxshared.initial.methods import column_norms
@@ -46,8 +47,8 @@ def lost_components(
     ('source 0 1',)
     """
     checked(locals())
-    params = factors_of(model, params)
-    start = None if start is None else factors_of(model, start, "start")
+    params = at_hand(factors_of(model, params))
+    start = None if start is None else at_hand(factors_of(model, start, "start"))
     parts = model.parts(params)
     if not parts:
         return ()
@@ -74,6 +75,7 @@ def one_sided(model, params, *, names=None):
     >>> one_sided(js.JSNMF(2, (0, 0)), half)
     (('shared 1', 'source 1'),)
     """
+    params = at_hand(params)
     parts = model.parts(params)
     names = source_names(parts, names)
     sizes, largest = _all_sizes(parts)
@@ -114,7 +116,7 @@ def _component_numbers(model, params):
 
 def lost_columns(model, params):
     """Per column of the bases: whether its component is negligible in every source and basis."""
-    parts = model.parts(params)
+    parts = model.parts(at_hand(params))
     sizes, largest = _all_sizes(parts)
     gone = []
     for (_, basis, _), by_source in zip(parts, sizes):

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from jaxshared.base import Model
 from jaxshared.checks import hyper_of, solver_of, tolerance
@@ -105,7 +106,7 @@ def _check_hyper(model, hyper):
         return
     for path, leaf in jax.tree.leaves_with_path(hyper):
         number = not isinstance(leaf, jax.core.Tracer) and not _is_index(leaf)
-        if number and not bool(jnp.all(jnp.asarray(leaf) >= 0)):
+        if number and not np.all(np.asarray(leaf) >= 0):
             name = jax.tree_util.keystr(path).lstrip(".")
             raise ValueError(f"{name} is {leaf}: it must be finite and 0 or more.")
 

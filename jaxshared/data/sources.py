@@ -183,7 +183,7 @@ def _convert(source, name):
         check_structure(source, name)
         source = source.tocsr() if source.format in ("dok", "lil", "dia") else source
         converted = Sparse.from_scipy(source)
-        _check_not_vanished(source.data, converted.data, name)
+        _check_not_vanished(source.data, converted.dtype, name)
         return converted
     return _dense(source, name)
 
@@ -229,10 +229,9 @@ def _dense(source, name):
     dtype = float_type(array.dtype)
     if isinstance(array, jax.Array):
         return _where(array.astype(dtype))
+    _check_not_vanished(array, dtype, name)
     with np.errstate(over="ignore"):  # what does not fit is reported as infinite below
-        converted = jnp.asarray(array.astype(dtype))
-    _check_not_vanished(array, converted, name)
-    return converted
+        return jnp.asarray(array.astype(dtype))
 
 
 def _where(array):
@@ -247,12 +246,13 @@ def _where(array):
     return Placed(array, None, array.shape[1], Split(place.mesh, axis))
 
 
-def _check_not_vanished(given, converted, name):
-    """Entries that became zero in single precision would look like a source without data."""
-    if given.size and given.any() and not (converted.size and bool(jnp.any(converted != 0))):
+def _check_not_vanished(given, dtype, name):
+    """Entries that become zero in single precision would look like a source without data."""
+    largest = max(float(given.max(initial=0)), -float(given.min(initial=0)))
+    if 0 < largest < float(jnp.finfo(dtype).tiny):  # a NaN is neither, and named later
         raise ValueError(
-            f"{name} has entries up to {np.abs(given).max():.3g}, which are zero in "
-            f"{converted.dtype}: divide it by {np.abs(given).max():.3g} first."
+            f"{name} has entries up to {largest:.3g}, which are zero in {dtype}: divide it by "
+            f"{largest:.3g} first."
         )
 
 

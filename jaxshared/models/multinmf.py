@@ -61,6 +61,7 @@ class MultiNMF(Factorisation):
 
     aligned = "samples"
     inits = (*Model.inits, "collective", "chain")
+    pure_inits = ("random", "collective", "chain")
     best_init = "collective"
     visits_in_order = False
 

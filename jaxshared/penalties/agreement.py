@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 
 from jaxshared.base import Model, Quadratic
@@ -167,6 +168,7 @@ def inverse_totals(sources, present=None):
     return tuple(jnp.where(t > 0, 1 / jnp.where(t > 0, t, 1), 1) for t in totals)
 
 
+@jax.jit
 def levelled(hyper):
     """Agreements no larger than ``RULES`` times the least one, the errors weighted down alike.
 

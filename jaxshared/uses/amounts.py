@@ -8,6 +8,7 @@ from __future__ import annotations
 import jax.numpy as jnp
 import numpy as np
 
+from jaxshared.arrays import at_hand
 from jaxshared.data.products import squared_norm
 
 __all__ = ["columns_and_norms", "cosines", "energies", "energy_order", "mass_shares"]
@@ -18,10 +19,7 @@ def energy_order(parts):
     total: dict = {}
     sizes = []
     for _, basis, coefs in parts:
-        square = np.asarray(jnp.sum(jnp.square(basis), axis=0), np.float64)
-        own = {
-            i: square * np.asarray(jnp.sum(jnp.square(h), 0), np.float64) for i, h in coefs.items()
-        }
+        own = {i: _sums(basis**2) * _sums(h**2) for i, h in coefs.items()}
         sizes.append(own)
         for i, each in own.items():
             total[i] = total.get(i, 0.0) + each.sum()
@@ -45,11 +43,15 @@ def mass_shares(parts, count):
     for _, basis, coefs in parts:
         end = start + basis.shape[1]
         for i, coef in coefs.items():
-            sums = (np.asarray(jnp.sum(each, axis=0), np.float64) for each in (basis, coef))
-            mass[start:end, i] = np.prod(list(sums), axis=0)
+            mass[start:end, i] = _sums(basis) * _sums(coef)
         start = end
     total = mass.sum(axis=0)
     return mass / np.where(total > 0, total, 1)
+
+
+def _sums(columns):
+    """Of columns at hand; where samples are split over processes, by the devices."""
+    return np.asarray(columns.sum(axis=0), np.float64)
 
 
 def energies(parts, sources, count):
@@ -61,21 +63,24 @@ def energies(parts, sources, count):
     ends = np.cumsum([basis.shape[1] for _, basis, _ in parts])
     for i, source in enumerate(sources):
         own = [(end, b, h[i]) for end, (_, b, h) in zip(ends, parts) if i in h]
-        basis = jnp.concatenate([b for _, b, _ in own], axis=1)
-        coef = jnp.concatenate([h for _, _, h in own], axis=1)
+        basis, coef = _beside([b for _, b, _ in own]), _beside([h for _, _, h in own])
         if source.shape != (basis.shape[0], coef.shape[0]):
             raise ValueError(
                 f"sources[{i}] has shape {source.shape} but its factors are for "
                 f"{(basis.shape[0], coef.shape[0])}: pass the sources of the fit, in its order."
             )
-        shares = 2 * jnp.sum(basis * (source @ coef), 0) - jnp.sum(
-            (basis.T @ basis) * (coef.T @ coef), 0
-        )
+        shares = 2 * (basis * at_hand(source @ jnp.asarray(coef))).sum(0)
+        shares = shares - ((basis.T @ basis) * (coef.T @ coef)).sum(0)
         norm = float(squared_norm(source))
         shares = np.asarray(shares, np.float64) / (norm if norm > 0 else 1.0)
         rows = np.concatenate([np.arange(end - b.shape[1], end) for end, b, _ in own])
         energy[rows, i] = shares
     return energy
+
+
+def _beside(blocks):
+    here = all(isinstance(block, np.ndarray) for block in blocks)
+    return (np if here else jnp).concatenate(blocks, axis=1)
 
 
 def cosines(bases):

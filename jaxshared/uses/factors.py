@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxshared.arguments import among, checked, whole
+from jaxshared.arrays import at_hand
 from jaxshared.base import Model
 from jaxshared.checks import one_of, whole_number
 from jaxshared.data.names import Names
@@ -235,6 +236,7 @@ def factors(
     checked(locals(), top=whole(0), norm=among(*NORMS))
     params = factors_of(model, result, "result")
     check_squares(params)
+    bare_params, params = params is result, at_hand(params)
     parts = model.parts(params)
     known = getattr(result, "names", None)
     names = _names(parts, known, vocabulary, names)
@@ -245,7 +247,7 @@ def factors(
             f"from each other and from 'shared'."
         )
     if sources is not None:
-        given = in_fit_order(sources, names, known, rows, bare=params is result)
+        given = in_fit_order(sources, names, known, rows, bare=bare_params)
         sources = as_sources(given, aligned=model.aligned, num_sources=len(names.sources))
     energy = _energy(model, params, parts, sources, len(names.sources))
     return _made(model, params, parts, names, basis_names, energy, top, norm)
