@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
+from jaxshared.arrays import at_hand
 from jaxshared.base import Model
 from jaxshared.checks import hyper_of, solver_of, tolerance
 from jaxshared.data.names import Names, oriented
@@ -106,7 +106,7 @@ def _check_hyper(model, hyper):
         return
     for path, leaf in jax.tree.leaves_with_path(hyper):
         number = not isinstance(leaf, jax.core.Tracer) and not _is_index(leaf)
-        if number and not np.all(np.asarray(leaf) >= 0):
+        if number and not bool((at_hand(leaf) >= 0).all()):
             name = jax.tree_util.keystr(path).lstrip(".")
             raise ValueError(f"{name} is {leaf}: it must be finite and 0 or more.")
 

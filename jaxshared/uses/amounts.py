@@ -51,6 +51,8 @@ def mass_shares(parts, count):
 
 def _sums(columns):
     """Of columns at hand; where samples are split over processes, by the devices."""
+    if isinstance(columns, np.ndarray):
+        return columns.sum(axis=0, dtype=np.float64)
     return np.asarray(columns.sum(axis=0), np.float64)
 
 
