@@ -27,6 +27,7 @@ from jaxshared.lanes import (
     with_restarts,
 )
 from jaxshared.lost import lost_components, one_sided, warn_of_lost
+from jaxshared.places import places_of
 from jaxshared.problem import (
     TOL,
     Problem,
@@ -117,8 +118,10 @@ def fit(
     model = freeze(model, sources, init, frozen)
     keys, size = restart_keys(key, restarts), lanes_in_budget(model, sources)
 
+    told = dict(names=problem.names, places=places_of(sources))
+
     def best(batches):
-        return min(map(best_lane, batches), key=_rank)._replace(names=problem.names)
+        return min(map(best_lane, batches), key=_rank)._replace(**told)
 
     drive = Drive(
         [

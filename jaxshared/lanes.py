@@ -17,6 +17,7 @@ from jaxshared.data.split import Placed
 from jaxshared.data.weighted import Weighted
 from jaxshared.factorisation import Factorisation
 from jaxshared.processes import several
+from jaxshared.places import on_places
 from jaxshared.programs import LOOP, ONCE, program
 from jaxshared.solve import CHECK_EVERY, begin, per_lane
 from jaxshared.starts import allotted
@@ -118,14 +119,11 @@ def starts(model, sources, keys, init):
     """Starting factors for every key, stacked."""
     if not isinstance(init, str):
         gaps = any(leaf is None for leaf in jax.tree.leaves(init, is_leaf=lambda x: x is None))
-        lanes = [
-            _beside_samples(
-                model,
-                check_params(model, _filled(model, init, sources, key) if gaps else init, sources),
-                sources,
-            )
-            for key in (keys if gaps else keys[:1])
-        ]
+        lanes = []
+        for key in keys if gaps else keys[:1]:
+            params = _filled(model, init, sources, key) if gaps else init
+            params = check_params(model, on_places(model, params, sources), sources)
+            lanes.append(_beside_samples(model, params, sources))
         lanes = lanes if gaps else lanes * len(keys)
         return stacked_lanes(lanes)
     if init == "random":
@@ -268,6 +266,7 @@ def pick_lane(results, lane):
         violation=violation,
         steps=curve(results.steps),
         names=results.names,
+        places=results.places,
     )
 
 

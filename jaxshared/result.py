@@ -50,6 +50,8 @@ class Result(NamedTuple):
     few are alike (:attr:`agreeing`), the data do not decide: see :func:`jaxshared.consensus`.
 
     ``names`` are those of sources, features and samples (:class:`jaxshared.Names`), if the sources had any.
+    ``places``: where samples stand unevenly on a mesh, by source, the number of the sample that each row of
+    the coefs belongs to, -1 for an empty one; :func:`jaxshared.load` leaves these out.
     """
 
     params: Any
@@ -62,6 +64,7 @@ class Result(NamedTuple):
     objectives: jax.Array | None = None
     likeness: jax.Array | None = None
     names: Any = None
+    places: Any = None
 
     @property
     def agreeing(self) -> int:

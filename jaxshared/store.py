@@ -21,6 +21,7 @@ from jaxshared.data.names import Names
 from jaxshared.data.structure import check_archive
 from jaxshared.given import factors_of, sizes_of
 from jaxshared.losses import Loss
+from jaxshared.places import without_places
 from jaxshared.parts import read_parts, write_parts
 from jaxshared.penalties import Penalty
 from jaxshared.typing import Path
@@ -39,7 +40,7 @@ def save(path: Path, result: Any, model: Model) -> None:
 
     Of a symbolic link, what it points to is replaced; devices and folders are refused. In a program of
     many processes all of them call it, and each writes the samples that it holds into a file beside
-    ``path``; :func:`load` puts them together, in any number of processes.
+    ``path``; :func:`load` puts them together, in any number of processes, one row of the coefs per sample.
 
     >>> import tempfile, pathlib, jaxshared as js
     >>> path = pathlib.Path(tempfile.mkdtemp(), "result.npz")
@@ -89,7 +90,9 @@ def load(path: Path) -> tuple[Result, Any]:
         result = _decode(header["result"], arrays)
         if not isinstance(result, tuple):
             raise ValueError("it holds no result")
-        params = factors_of(model, result)
+        factors_of(model, result)
+        result = without_places(model, result)
+        params = result.params if isinstance(result, Result) else result
         if isinstance(result, Result):
             _check_told(result)
             _check_names(result.names, sizes_of(model, params, model.count_sources(params)))

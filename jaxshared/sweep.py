@@ -42,6 +42,7 @@ from jaxshared.lanes import (
     starts,
 )
 from jaxshared.lost import lost_components, warn_of_lost
+from jaxshared.places import places_of
 from jaxshared.problem import (
     TOL,
     Problem,
@@ -75,7 +76,7 @@ class Sweep(Grid):
 
     def table(self) -> list[dict[str, Any]]:
         """One plain dictionary per lane."""
-        ends = self.results._replace(params=None, names=None)
+        ends = self.results._replace(params=None, names=None, places=None)
         lanes = [jax.tree.map(operator.itemgetter(at), ends) for at in range(len(self))]
         return [
             dict(self.row(at, lane), lost=int(lost))
@@ -205,7 +206,8 @@ def sweep(
         for batch, results in zip(batches, drive.run())
     ]
     places = [part @ [restarts, 1] for _, part in lanes]
-    results = _in_order(found, places, len(settings) * restarts)._replace(names=problem.names)
+    results = _in_order(found, places, len(settings) * restarts)
+    results = results._replace(names=problem.names, places=places_of(sources))
     ended = dict(hypers=tuple(hypers), interrupted=drive.interrupted)
     return Sweep(tuple(models), tuple(settings), restarts, padded, results, **ended)
 

@@ -20,7 +20,7 @@ LAYERS = [
     ["data", "grid", "terms"],
     ["gauge", "scales", "losses", "penalties", "initial", "ranking"],
     ["factorisation"],
-    ["models", "given"],
+    ["models", "given", "places"],
     ["solvers", "lost", "alike"],
     ["adjoint"],
     ["solve"],

@@ -26,7 +26,7 @@ from jaxshared.data.structure import check_structure
 from jaxshared.data.weighted import Weighted
 from jaxshared.typing import Array, Source, Sources
 
-__all__ = ["local_rows", "padded_rows", "samples_axis", "shard", "split_graph"]
+__all__ = ["local_rows", "padded_rows", "samples_axis", "shard", "split_graph", "whole_array"]
 
 
 @under_plain_mesh
@@ -274,7 +274,7 @@ def split_graph(degrees, weights, source):
     split, places = source.split, source.shape[1]
     at = np.arange(places)
     if source.numbers is not None:
-        numbers = _whole(source.numbers)
+        numbers = whole_array(source.numbers)
         at = np.zeros(source.count, int)
         at[numbers[numbers >= 0]] = np.flatnonzero(numbers >= 0)
     coo = weights.tocoo()
@@ -290,7 +290,7 @@ def split_graph(degrees, weights, source):
     return own, _put_sparse(matrix, plan, keep_zeros=False).T
 
 
-def _whole(array):
+def whole_array(array: Array) -> np.ndarray:
     """All of an array, on the host of every process."""
     if array.is_fully_addressable:
         return np.asarray(array)

@@ -16,10 +16,11 @@ from jaxshared.checks import one_of, whole_number
 from jaxshared.data.names import Names
 from jaxshared.data.order import in_fit_order
 from jaxshared.data.sources import as_sources
-from jaxshared.data.split import bare
+from jaxshared.data.split import Placed, bare
 from jaxshared.data.tables import needed
 from jaxshared.given import check_squares, factors_of
 from jaxshared.lost import lost_columns, lost_components, set_names, source_names
+from jaxshared.places import without_places
 from jaxshared.typing import AnyParams, Sources
 from jaxshared.uses.amounts import columns_and_norms, cosines, energies, energy_order, mass_shares
 
@@ -236,7 +237,8 @@ def factors(
     checked(locals(), top=whole(0), norm=among(*NORMS))
     params = factors_of(model, result, "result")
     check_squares(params)
-    bare_params, params = params is result, at_hand(params)
+    bare_params, on_mesh = params is result, at_hand(params)
+    params = on_mesh if bare_params else at_hand(without_places(model, result).params)
     parts = model.parts(params)
     known = getattr(result, "names", None)
     names = _names(parts, known, vocabulary, names)
@@ -249,7 +251,9 @@ def factors(
     if sources is not None:
         given = in_fit_order(sources, names, known, rows, bare=bare_params)
         sources = as_sources(given, aligned=model.aligned, num_sources=len(names.sources))
-    energy = _energy(model, params, parts, sources, len(names.sources))
+    split = any(isinstance(source, Placed) for source in sources or ())
+    known = (on_mesh, model.parts(on_mesh)) if split else (params, parts)
+    energy = _energy(model, *known, sources, len(names.sources))
     return _made(model, params, parts, names, basis_names, energy, top, norm)
 
 
