@@ -14,8 +14,8 @@ from jaxshared.base import Constraint, Model, Move, block_of, check_gradient, pu
 from jaxshared.data.split import bare, under_plain_mesh
 from jaxshared.factorisation import Factorisation
 from jaxshared.problem import Problem, check_key
-from jaxshared.solvers import Multiplicative, violation
-from jaxshared.solvers.blocks import largest
+from jaxshared.solvers import Multiplicative
+from jaxshared.solvers.blocks import largest, violation_by
 from jaxshared.typing import AnyHyper, Array, Sources
 
 __all__ = ["Check", "Report", "verify"]
@@ -330,7 +330,10 @@ def _descent_checks(model, params, sources, hyper, steps):
         ends = jax.tree.map(lambda a, b: jnp.stack([a, b]), params, last)
 
         def look(params):
-            left = violation(model, params, sources, hyper)
+            # by the halves that split_grad finds: those of the model led the steps
+            pos, neg = map(jax.tree.leaves, model.derived_split(params, sources, hyper))
+            halves = lambda block: (pos[block], neg[block])
+            left = violation_by(halves, model, params, sources, hyper)
             return left, model.quick_objective(params, sources, hyper)
 
         left, quick = jax.lax.map(look, ends)

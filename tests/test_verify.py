@@ -188,13 +188,27 @@ def test_a_wrong_closed_form_and_steps_that_lead_away_are_seen():
     found = wrong(Away(2), views, hyper={"agreement": 1.0})
     assert "closed form: gain by moving off it" in found
 
+
+@pytest.mark.parametrize(
+    "model, sources, fails",
+    [
+        (js.NMF, X, "KKT residual, end against start"),  # falls, to factors too small
+        (js.RGHCTC, (X, X), "largest rise in 30 steps"),
+    ],
+)
+def test_steps_that_lead_elsewhere_are_seen(model, sources, fails):
+    """Either check by itself, and by a number: NaN would fail both."""
+
     @dataclasses.dataclass(frozen=True, repr=False)
-    class Uphill(js.NMF):
+    class Off(model):
         def halves(self, params, sources, hyper, block):
             pos, neg = super().halves(params, sources, hyper, block)
-            return neg, pos
+            return 2 * pos, neg
 
-    assert {"KKT residual, end against start", "largest rise in 30 steps"} & wrong(Uphill(2), X)
+    report = js.verify(Off(2), sources, key=KEY)
+    both = [check for check in report.checks if check.block == "all blocks"][:2]
+    assert [check.name for check in both if not check.ok] == [fails]
+    assert np.isfinite([check.value for check in both]).all()
 
 
 def test_the_residual_of_error_matrices_is_finite_at_the_start():

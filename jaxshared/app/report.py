@@ -72,17 +72,19 @@ def fit_sections(
     stability: ArrayLike | None = None,
     checks: Iterable[Any] = (),
     top: int = 8,
+    rows: str = "features",
 ) -> list[Section]:
     """What a fit found, then how good it is: components with a map, and the quality of the fit.
 
     ``samples``: names of the samples, per source (else those of the result). ``image``: the shape of
     pictures whose pixels are the features. ``stability``: that of :func:`jaxshared.consensus`; ``checks``:
-    reports of :func:`jaxshared.verify`.
+    reports of :func:`jaxshared.verify`. ``rows``: as in :func:`jaxshared.fit`.
     """
     shown_as = {"result": having("params", "num_steps", example="what js.fit returned")}
     shown_as |= {"image": maybe(image_shape), "samples": maybe(_listed), "checks": _listed}
     look(locals(), top=whole(0), **shown_as)
-    found = find_factors(model, result, sources, vocabulary=vocabulary, names=names, top=top)
+    told = dict(vocabulary=vocabulary, names=names, top=top, rows=rows)
+    found = find_factors(model, result, sources, **told)
     if stability is not None and numbers(stability, "stability", ndim=1).size != len(found.labels):
         raise ValueError(
             f"stability has {len(stability)} numbers for {len(found.labels)} components."

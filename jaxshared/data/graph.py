@@ -16,6 +16,7 @@ import scipy  # its parts are loaded when they are used
 from jaxshared.arguments import named
 from jaxshared.arrays import float_dtype
 from jaxshared.checks import one_of, whole_number
+from jaxshared.data.names import oriented
 from jaxshared.data.shards import split_graph
 from jaxshared.data.sources import as_source, host
 from jaxshared.data.sparse import Sparse
@@ -45,7 +46,12 @@ class Graph(NamedTuple):
 
 
 def neighbour_graph(
-    source: Source, neighbours: int = 5, kernel: str = "heat", *, width: float | None = None
+    source: Source,
+    neighbours: int = 5,
+    kernel: str = "heat",
+    *,
+    width: float | None = None,
+    rows: str = "features",
 ) -> Graph:
     r"""The symmetric p-nearest-neighbour graph of the samples of a (features, samples) source.
 
@@ -56,7 +62,8 @@ def neighbour_graph(
     (None: the root mean square distance of neighbours, so that the unit of the data does not
     matter), "cosine" for the cosine of the angle, "binary" for one. Neighbours are exact, by
     scikit-learn, nearest by angle for "cosine" and by distance for the others. A sample whose
-    weights all vanish is isolated, and the graph says nothing about it.
+    weights all vanish is isolated, and the graph says nothing about it. ``rows``: as in
+    :func:`jaxshared.fit`.
 
     >>> graph = neighbour_graph(np.array([[0.0, 1.0, 10.0, 11.0]]), 1, "binary")
     >>> graph.weights.to_scipy().toarray().astype(int).tolist()
@@ -69,7 +76,7 @@ def neighbour_graph(
         raise ValueError(
             f"width is {width!r} with kernel {kernel!r}: it is the heat kernel's, above 0."
         )
-    samples = host(as_source(source)).T
+    samples = host(as_source(oriented(source, rows))).T
     samples = samples.tocsr() if scipy.sparse.issparse(samples) else samples
     try:
         neighbours = whole_number(neighbours, "neighbours", 1, samples.shape[0] - 1)

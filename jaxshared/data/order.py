@@ -110,6 +110,13 @@ def matched(
             continue
         places = _places(own, name, axis)
         lacking = [each for each in wanted if each not in places]
+        across = getattr(table, ROWS[1 - ROWS.index(axis)])
+        if len(lacking) == len(wanted) and across is not None and _mostly_alike([across, wanted]):
+            raise ValueError(
+                f"{name} lies the other way round: what it has as names of "
+                f"{ROWS[1 - ROWS.index(axis)]}, {of} had as names of {axis}. Pass rows='samples' if its rows "
+                f"are samples, else its transpose."
+            )
         if lacking:
             raise ValueError(
                 f"{name} lacks {len(lacking)} of the {len(wanted)} {axis} of {of} (first: "

@@ -18,7 +18,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 
 from jaxshared.arguments import maybe, named, text
 from jaxshared.arrays import as_array, unmasked
-from jaxshared.data.names import Aligned, Table, as_table, listed
+from jaxshared.data.names import Aligned, Table, as_table, listed, oriented
 from jaxshared.data.sources import as_source, host
 from jaxshared.data.sparse import Compressed, Sparse, jax_sparse_kind
 from jaxshared.data.split import Placed, Split, bare, plain_mesh, under_plain_mesh
@@ -30,10 +30,12 @@ __all__ = ["local_rows", "padded_rows", "samples_axis", "shard", "split_graph", 
 
 
 @under_plain_mesh
-def shard(sources: Sources, mesh: jax.sharding.Mesh, axis: str | None = None) -> Any:
+def shard(
+    sources: Sources, mesh: jax.sharding.Mesh, axis: str | None = None, *, rows: str = "features"
+) -> Any:
     """``sources``, their samples split over one axis of ``mesh``, to be passed where sources are.
 
-    ``axis``: by default the one called "samples", or the only one that is not called "lanes" (which
+    ``rows``: as in :func:`jaxshared.fit`. ``axis``: by default the one called "samples", or the only one that is not called "lanes" (which
     :func:`jaxshared.sweep` runs its lanes over). A sparse source becomes one compressed block per
     device. Samples need not divide evenly: places that are left over hold zeros.
 
@@ -52,6 +54,7 @@ def shard(sources: Sources, mesh: jax.sharding.Mesh, axis: str | None = None) ->
     """
     named(jax.sharding.Mesh, "a mesh, for example jax.make_mesh((2,), ('samples',))")(mesh, "mesh")
     maybe(text)(axis, "axis")
+    sources = oriented(sources, rows)
     names, given = listed(sources)
     called = [f"sources[{name!r}]" for name in names or range(len(given))]
     if not called:

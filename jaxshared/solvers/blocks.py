@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,7 +13,7 @@ from jaxshared.base import Constraint, Model, Move, put
 from jaxshared.transforms import MissingRuleError
 from jaxshared.typing import AnyHyper, AnyParams, Array, Sources
 
-__all__ = ["filled", "kept", "largest", "restore", "round_of", "tiny", "unit_columns", "violation"]
+__all__ = ["filled", "kept", "largest", "restore", "round_of", "tiny", "unit_columns", "violation", "violation_by"]
 
 
 def tiny(dtype):
@@ -93,6 +95,12 @@ def violation(model: Model, params: AnyParams, sources: Sources, hyper: AnyHyper
     are compared with it; frozen columns do not count. The root mean square over the columns, and the
     largest over the blocks. NaN where factors or halves are not finite.
     """
+    own = functools.partial(_halves, model, params, sources, hyper)
+    return violation_by(own, model, params, sources, hyper)
+
+
+def violation_by(halves, model, params, sources, hyper):
+    """The same with ``halves(block)`` from elsewhere than the model."""
     leaves = jax.tree.leaves(params)
     constraints = jax.tree.leaves(model.constraints(params))
     residuals = []
@@ -108,7 +116,7 @@ def violation(model: Model, params: AnyParams, sources: Sources, hyper: AnyHyper
             larger = jnp.maximum(size, jnp.sum(jnp.abs(best)))
             residuals.append(apart / jnp.maximum(larger, tiny(z.dtype)))
         elif z.shape[1]:
-            pos, neg = _halves(model, params, sources, hyper, block)
+            pos, neg = halves(block)
             if moving is not None:
                 z, pos, neg = (each[:, np.flatnonzero(moving)] for each in (z, pos, neg))
             residuals.append(_residual(constraint, z, pos, neg))

@@ -27,6 +27,7 @@ from jaxshared.arrays import factor
 from jaxshared.base import Model
 from jaxshared.checks import place, whole_number
 from jaxshared.checks import share as share_of
+from jaxshared.data.names import oriented
 from jaxshared.data.sources import host
 from jaxshared.data.structure import check_matrix
 from jaxshared.data.text import Texts, query_vectors
@@ -174,6 +175,7 @@ def retrieve(
     source: int = 0,
     index: Index | None = None,
     top: int = 10,
+    rows: str = "features",
 ) -> Hits:
     """Algorithm 2: project query vectors (features, queries) on the basis of a source, and search.
 
@@ -181,6 +183,7 @@ def retrieve(
     projected: its coefs are its cosines with the factors.
 
     To answer more than once, give ``index = build_index(model.normalise(params).coefs[source])``.
+    ``rows="samples"``: there is one query per row.
 
     >>> import jaxshared as js
     >>> x = jnp.array([[2.0, 1.0, 0.0, 0.0], [2.0, 1.0, 0.0, 0.0], [0.0, 0.0, 3.0, 1.0]])
@@ -194,6 +197,7 @@ def retrieve(
     source = place(source, "source", model.count_sources(params), "sources")
     params = model.normalise(params)
     index = build_index(params.coefs[source]) if index is None else index
+    queries = oriented(queries, rows)
     asked = model.liken(params, queries, source)
     asked = project(model, params, queries, source) if asked is None else asked
     return search(index, asked, top=top)

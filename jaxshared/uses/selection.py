@@ -23,6 +23,7 @@ from jaxshared.arguments import between, checked, each, numbers, whole
 from jaxshared.base import Model
 from jaxshared.checks import whole_number
 from jaxshared.data.crossed import Product
+from jaxshared.data.names import oriented
 from jaxshared.data.sources import as_sources
 from jaxshared.data.sparse import Sparse
 from jaxshared.given import model_of
@@ -288,7 +289,7 @@ def strength_curve(
         raise ValueError("strengths must be two or more values in rising order.")
     grid = sweep(model, sources, key=key, coherence=strengths.tolist(), **options).whole()
     best = [grid.lane(grid.best_lane(**setting)) for setting in grid.settings]
-    found = as_sources(sources)
+    found = as_sources(oriented(sources, options.get("rows", "features")))
     free = model.hyper(found, coherence=jnp.zeros((), found[0].dtype))
     objectives = np.array([float(result.objective) for result in best])
     errors = np.array([float(model.objective(each.params, found, free)) for each in best])
