@@ -18,6 +18,7 @@ import numpy as np
 
 from jaxshared.base import Model, Solver, Status
 from jaxshared.checkpoint import Checkpoint
+from jaxshared.checks import short
 from jaxshared.parts import placed
 from jaxshared.processes import agreed, several, together
 from jaxshared.programs import make_room
@@ -126,7 +127,7 @@ class Drive:
                 if agreed(self.checkpoint.due())[0]:
                     self._save(now)
                 stop = self.callback and self.callback(self._so_far(batch, now))
-                stop = bool(agreed(bool(stop))[0])
+                stop = bool(agreed(_told(stop))[0])
                 if stop and np.any(self._running(now)):
                     self.interrupted = True
                     break
@@ -332,3 +333,13 @@ def _shapes(start):
 
 def _filled(like, arrays):
     return jax.tree.unflatten(jax.tree.structure(like), arrays)
+
+
+def _told(stop):
+    """What a callback returned, as yes or no."""
+    try:
+        return bool(stop)
+    except ValueError:
+        raise TypeError(
+            f"the callback returned {short(stop)}: it says whether to stop, True or False (or nothing)."
+        ) from None

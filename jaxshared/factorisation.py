@@ -13,6 +13,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from jaxshared import gauge
 from jaxshared.arguments import pairs
@@ -131,7 +132,12 @@ class Factorisation(Model):
     def source_weights(self, sources: Sources, given: Any) -> tuple[Any, ...]:
         """One per source: those given, or the defaults."""
         if given is not None:
-            return per_source(given, sources, "weights")
+            found = per_source(given, sources, "weights")
+            if not any(isinstance(each, jax.core.Tracer) or np.any(each) for each in found):
+                raise ValueError(
+                    "weights are all 0: no source would count. Give one of them weight."
+                )
+            return found
         return self.default_weights([self.term_loss.size(source) for source in sources])
 
     def default_weights(self, sizes: Sequence[Any]) -> tuple[Any, ...]:

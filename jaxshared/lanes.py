@@ -16,8 +16,8 @@ from jaxshared.data.sparse import Sparse
 from jaxshared.data.split import Placed
 from jaxshared.data.weighted import Weighted
 from jaxshared.factorisation import Factorisation
-from jaxshared.processes import several
 from jaxshared.places import on_places
+from jaxshared.processes import several
 from jaxshared.programs import LOOP, ONCE, program
 from jaxshared.solve import CHECK_EVERY, begin, per_lane
 from jaxshared.starts import allotted

@@ -6,6 +6,8 @@ command in every process.
 
 from __future__ import annotations
 
+import socket
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -18,6 +20,9 @@ __all__ = ["agreed", "barrier", "dictated", "initialize", "several", "together"]
 #: So long, in seconds, do processes wait for one that is gone.
 PATIENCE = 20
 
+#: And so long for process 0 to begin.
+START = 300
+
 
 def initialize(
     coordinator: str | None = None, processes: int | None = None, process: int | None = None
@@ -26,16 +31,58 @@ def initialize(
 
     Without arguments, what SLURM, MPI or Kubernetes say is used. By hand: the address of process 0 as
     ``host:port``, how many processes there are, and the number of this one. The same as
-    ``jax.distributed.initialize``, but that the end of one process is noticed within 20 seconds.
+    ``jax.distributed.initialize``, but that the end of one process is noticed within 20 seconds, and
+    that what keeps processes from meeting is said in one sentence.
     """
+    if coordinator is not None:
+        host, port = _address(coordinator)
+        if process:
+            _reach(host, port, process)
     jax.config.update("jax_cpu_collectives_implementation", "gloo")
-    jax.distributed.initialize(
-        coordinator,
-        processes,
-        process,
-        heartbeat_timeout_seconds=PATIENCE,
-        shutdown_timeout_seconds=PATIENCE,
-    )
+    try:
+        jax.distributed.initialize(
+            coordinator,
+            processes,
+            process,
+            heartbeat_timeout_seconds=PATIENCE,
+            shutdown_timeout_seconds=PATIENCE,
+        )
+    except ValueError as error:
+        raise ValueError(
+            f"the processes cannot be told apart ({str(error).rstrip('.')}): start them under SLURM, MPI or "
+            f"Kubernetes, or say the coordinator (host:port of process 0), how many processes there are, and "
+            f"the number of this one."
+        ) from None
+    except jax.errors.JaxRuntimeError as error:
+        raise OSError(
+            f"process {process or 0} could not meet the others at {coordinator}: is the port in use, or the "
+            f"host not the one of process 0? ({str(error).splitlines()[0][:200]})"
+        ) from None
+
+
+def _address(coordinator):
+    host, _, port = str(coordinator).rpartition(":")
+    if not host or not port.isdecimal() or not 0 < int(port) < 2**16:
+        raise ValueError(
+            f"coordinator is {coordinator!r}: pass host:port, for example 10.0.0.1:8476."
+        )
+    return host.strip("[]"), int(port)
+
+
+def _reach(host, port, process):
+    """Wait until process 0 listens: the runtime ends the process where it never does."""
+    until = time.monotonic() + START
+    while True:
+        try:
+            socket.create_connection((host, port), timeout=5).close()
+            return
+        except OSError as error:
+            if time.monotonic() > until:
+                raise OSError(
+                    f"process {process} cannot reach the coordinator {host}:{port} ({error}): is process 0 "
+                    f"running there?"
+                ) from None
+        time.sleep(0.2)
 
 
 def several() -> bool:

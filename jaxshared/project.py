@@ -11,9 +11,10 @@ import numpy as np
 from jax.sharding import PartitionSpec as P
 
 from jaxshared.adjoint import UNDECIDED, Reliability
+from jaxshared.arrays import at_hand
 from jaxshared.axes import automatic, spec_of
 from jaxshared.base import Model, Move, put
-from jaxshared.checks import on_device, place, tolerance, whole_number
+from jaxshared.checks import on_device, place, product_range, tolerance, whole_number
 from jaxshared.data.order import of_fit
 from jaxshared.data.sources import as_source
 from jaxshared.data.split import bare, under_plain_mesh
@@ -101,6 +102,7 @@ def project(
             f"source has {source.shape[0]} features but basis {index} has {basis.shape[0]}: use the features "
             f"of the fit, in its order."
         )
+    _check_not_faint(basis, index)
     options = on_device(tol, source.dtype), on_device(max_sweeps, np.int32)
     run = functools.partial(_staged, model, index)
     if hyper is not None and not isinstance(hyper, dict):
@@ -109,6 +111,17 @@ def project(
     split = spec_of(source)[1:] if isinstance(source, jax.Array) else ()
     specs = lambda _: (P(*split, None), P(), P())
     return _settled(*automatic(run, specs, params, source, hyper, *options))
+
+
+def _check_not_faint(basis, index):
+    """Products of such a basis vanish, and all coefs with them; where they are too large, coefs say so."""
+    basis = at_hand(basis)
+    high = float(basis.max(initial=0)) if isinstance(basis, np.ndarray) else 1.0
+    if 0 < high < np.sqrt(product_range()[0]):
+        raise ValueError(
+            f"the basis of source {index} has entries up to {high:.3g}, whose squares leave the range of "
+            f"{basis.dtype}: multiply the bases by {1 / high:.3g} first."
+        )
 
 
 def reliability(

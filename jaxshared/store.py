@@ -21,9 +21,9 @@ from jaxshared.data.names import Names
 from jaxshared.data.structure import check_archive
 from jaxshared.given import factors_of, sizes_of
 from jaxshared.losses import Loss
-from jaxshared.places import without_places
 from jaxshared.parts import read_parts, write_parts
 from jaxshared.penalties import Penalty
+from jaxshared.places import without_places
 from jaxshared.typing import Path
 
 __all__ = ["load", "save"]

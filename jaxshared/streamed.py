@@ -115,20 +115,26 @@ class _Run:
                 raise ValueError(
                     f"views came in blocks of {sizes} samples: use one block= for all."
                 )
+            for block, i in zip(blocks, members):
+                fact = self.facts[i]
+                if block.shape[0] > fact.rows or block.shape[1] != fact.features:
+                    raise _changed(
+                        f"a block of shape {block.shape}",
+                        f"at most {fact.rows} samples and {fact.features} features",
+                    )
             pairs = zip(blocks, members)
             return sizes.pop(), [ready(block, self.facts[i], self.dtype) for block, i in pairs]
 
         streams = zip(*(self.sources[i].blocks() for i in members), strict=True)
         # one thread reads, another prepares
         for count, arrays in ahead(ahead(streams, lambda blocks: blocks, depth=1), prepared):
+            if begin + count > self.facts[members[0]].samples:
+                raise _changed(f"{begin + count} samples", str(self.facts[members[0]].samples))
             yield begin, count, [on_device(each) for each in arrays]
             begin += count
         first = self.facts[members[0]].samples
         if begin != first:
-            raise ValueError(
-                f"a pass had {begin} samples, and the first look {first}: a stream is read again in every "
-                f"pass, so give a function that begins anew each time."
-            )
+            raise _changed(f"{begin} samples", str(first))
 
     def _pass(self, move, bar):
         """All coefs moved once by ``move(ref, begin, count, arrays)``, and what they add up to."""
@@ -147,6 +153,8 @@ class _Run:
                 for i, product in zip(members, made):
                     products[i] += np.asarray(product, np.float64)
                 bar.update(sum(map(block_bytes, arrays)))
+            if not all(np.isfinite(products[i]).all() for i in members):
+                raise _changed("entries that are not finite", "none")
             grams[ref], totals[ref] = gram, sums
         return _Sums(tuple(products), tuple(grams.values()), tuple(totals.values()))
 
@@ -354,3 +362,10 @@ class _Run:
         sums = _Sums(tuple(arrays["products"]), tuple(arrays["grams"]), ())
         history = arrays["history"][0].tolist()
         return bases, sums, history, facts["done"], Status(facts["status"])
+
+
+def _changed(now, before):
+    return ValueError(
+        f"a pass had {now}, and the first look {before}: a stream is read again in every pass, so give a "
+        f"function that begins anew each time, with the same blocks."
+    )

@@ -14,14 +14,16 @@ KEY = jax.random.key(0)
 def test_a_nan_in_a_large_array_is_named_with_its_place_and_remedy():
     x = np.ones((64, 300), np.float32)  # XLA's min drops a NaN in arrays of this size
     x[50, 299] = np.nan
-    with pytest.raises(ValueError, match=r"1 NaN entry \(first at \[50, 299\]: nan\).*js\.missing"):
+    with pytest.raises(
+        ValueError, match=r"1 NaN entry \(first at feature 50, sample 299: nan\).*js\.missing"
+    ):
         js.fit(js.NMF(2), x, key=KEY)
 
 
 def test_one_nan_among_zeros_is_a_nan():
     x = np.zeros((64, 300), np.float32)
     x[3, 7] = np.nan
-    with pytest.raises(ValueError, match=r"1 NaN entry \(first at \[3, 7\]"):
+    with pytest.raises(ValueError, match=r"1 NaN entry \(first at feature 3, sample 7"):
         js.fit(js.NMF(2), x, key=KEY)
 
 

@@ -18,6 +18,7 @@ import warnings
 import jax
 
 from jaxshared.app import commands, read, settings
+from jaxshared.app.heard import Heard
 from jaxshared.app.inputs import MODELS
 from jaxshared.app.runs import Interrupted
 from jaxshared.data.structure import readable_bytes
@@ -253,20 +254,19 @@ def main(arguments=None):
             arguments = sys.argv[1:]
             signal.signal(signal.SIGTERM, _stop)
             sys.unraisablehook = _again
+            sys.stdout, sys.stderr = Heard(sys.stdout), Heard(sys.stderr)
             keep_programs()
         command, asked, folder = _asked(arguments)
         with warnings.catch_warnings():
             warnings.simplefilter("always", UserWarning)
             warnings.showwarning = lambda message, *_: _complain(message, 0)
             _check_address_space()
-            return command(asked)
+            code = command(asked)
+            return _all_heard(code) if leave else code
     except Interrupted as error:
         return _stopped(error, leave)
     except KeyboardInterrupt:
         return _stopped("interrupted; nothing was lost that was already kept.", leave)
-    except BrokenPipeError:  # the reader of a pipe has seen enough
-        sys.stdout = open(os.devnull, "w")  # noqa: SIM115
-        return 0
     except (ValueError, TypeError, ImportError, FileNotFoundError, PermissionError) as error:
         return _complain(error, 2)
     except (MemoryError, jax.errors.JaxRuntimeError) as error:
@@ -279,6 +279,15 @@ def main(arguments=None):
             why = NO_ROOM[error.errno].format(folder)
             return _complain(f"{why}: no result was written.", 1)
         return _complain(error, 1)
+
+
+def _all_heard(code):
+    """The exit code, if what was printed could be written; a reader who has seen enough is no fault."""
+    sys.stdout.flush()
+    lost = sys.stdout.lost
+    if lost is None or isinstance(lost, BrokenPipeError):
+        return code
+    return _complain(f"what was to be printed could not be written ({lost.strerror}).", code or 1)
 
 
 def _check_address_space():

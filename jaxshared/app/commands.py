@@ -90,7 +90,7 @@ def fit_files(task: Fit) -> int:
         if result.status == Status.INTERRUPTED:
             where = f"at step {int(result.num_steps)} of {task.max_steps}"
             if model.searches:
-                where = f"after {len(result.objectives)} of {task.restarts or 1} restarts"
+                where = f"after {np.size(np.asarray(result.objectives))} of {task.restarts or 1} restarts"
             raise _stopped(task, where)
         with draft_folder(task.output) as draft:
             result = result._replace(names=inputs.all_names())

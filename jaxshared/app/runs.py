@@ -21,8 +21,9 @@ from collections.abc import Iterator
 
 import jax
 
-from jaxshared.app.settings import Fit, Sweep
+from jaxshared.app.settings import Fit, Sweep, of_other_kinds
 from jaxshared.atomic import DRAFT, UNABLE, sync_folder, write_text
+from jaxshared.checks import short
 from jaxshared.data.corpora import text_files
 from jaxshared.version import __version__
 
@@ -122,6 +123,9 @@ def read_settings(folder: str) -> dict:
             raise ValueError(
                 f"{path} is not that of a run, or was edited: it has no {name}. Name another folder."
             )
+    odd = of_other_kinds(found)
+    if odd:
+        raise ValueError(f"{path} was edited: its {odd[0]} is {short(found[odd[0]])}.")
     return found
 
 

@@ -8,6 +8,7 @@ the command line, and their fields are the names in ``settings.json``.
 from __future__ import annotations
 
 import dataclasses
+import typing
 from typing import Any
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "Sweep",
     "Verify",
     "frozen",
+    "of_other_kinds",
 ]
 
 Strengths = dict[str, Any]
@@ -36,6 +38,29 @@ def frozen(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: frozen(each) for name, each in value.items()}
     return tuple(map(frozen, value)) if isinstance(value, list | tuple) else value
+
+
+def of_other_kinds(record: dict[str, Any]) -> list[str]:
+    """The names in a record of settings whose values are not what ``fit`` or ``sweep`` would have written.
+
+    >>> of_other_kinds({"sources": ["x.npy", 5], "rank": [3], "seed": "a"})
+    ['sources', 'seed']
+    """
+    kinds = {**typing.get_type_hints(Sweep), **typing.get_type_hints(Fit)}
+    return [name for name, value in record.items() if not _is_of(value, kinds.get(name, Any))]
+
+
+def _is_of(value, kind):
+    parts = typing.get_args(kind)
+    if kind is Any or typing.get_origin(kind) is dict:
+        return kind is Any or isinstance(value, dict)
+    if typing.get_origin(kind) is tuple:
+        return isinstance(value, list | tuple) and all(_is_of(each, parts[0]) for each in value)
+    if parts:  # one of several
+        return any(_is_of(value, each) for each in parts)
+    if isinstance(value, bool):
+        return kind is bool
+    return isinstance(value, (int, float) if kind is float else kind)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -46,7 +46,7 @@ def as_boolean(sources: Sources) -> tuple[np.ndarray, ...]:
     >>> as_boolean(np.array([[0, 1], [0.5, 1]]))
     Traceback (most recent call last):
     ...
-    ValueError: sources[0] has 1 entry other than 0 and 1 (first at [1, 0]: 0.5): ...
+    ValueError: sources[0] has 1 entry other than 0 and 1 (first at feature 1, sample 0: 0.5): ...
     """
     given = sources if isinstance(sources, tuple | list) else (sources,)
     if given and all(_is_boolean(x) for x in given) and len({len(x) for x in given}) == 1:
@@ -71,8 +71,8 @@ def _booleans(source, name):
         row, column = odd[0].tolist()
         raise ValueError(
             f"{name} has {len(odd)} {'entry' if len(odd) == 1 else 'entries'} other than 0 and 1 "
-            f"(first at [{row}, {column}]: {float(dense[row, column]):.6g}): Boolean factorisation "
-            f"needs 0/1 data. Threshold it first, for example {name} > 0."
+            f"(first at feature {row}, sample {column}: {float(dense[row, column]):.6g}): Boolean "
+            f"factorisation needs 0/1 data. Threshold it first, for example {name} > 0."
         )
     return ones
 

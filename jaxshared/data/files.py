@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import math
 import os
+import re
 import stat
 import tempfile
 
@@ -36,8 +37,19 @@ KINDS = (
 )
 
 
-#: What numbers of a Matrix Market file are made of; nan and inf are refused with their place.
-MARKET = b"0123456789+-.eE \t\r\nnaifNAIF"
+# The value of an entry of a Matrix Market file; nan and inf are refused later, with their place.
+WHOLE, REAL = (
+    rb"[+-]?\d++",
+    rb"[+-]?(?:(?:\d++\.?\d*+|\.\d++)(?:[eE][+-]?\d++)?|(?i:nan|inf(?:inity)?))",
+)
+MARKET = {
+    b"real": REAL,
+    b"double": REAL,
+    b"integer": WHOLE,
+    b"unsigned-integer": WHOLE,
+    b"pattern": b"",
+}
+PLACE = rb"[ \t]*+(\d++)[ \t]++(\d++)"
 
 
 def read_source(path, *, transpose=False, header=None, index=None) -> Table:
@@ -176,7 +188,7 @@ def _plain_text(path):
 
     scipy's reader ends the process where it meets a NUL character, where something follows the number in a
     last line without an end (a blank will do), and where an open file of Python's raises. Of other lines
-    it drops what follows a number: 1,5 would be 1.
+    it drops what follows a number: 1,5 would be 1, and 1.9 among whole numbers too.
     """
     with contextlib.ExitStack() as stack:
         whole = not path.lower().endswith(".gz") and _ends_with_line(path)
@@ -186,7 +198,6 @@ def _plain_text(path):
                 if copy is not None:
                     copy.write(chunk)
         if copy is not None:
-            copy.write(b"" if chunk.endswith(b"\n") else b"\n")
             copy.flush()
         yield path if copy is None else copy.name
 
@@ -198,31 +209,63 @@ def _ends_with_line(path):
 
 
 def _market_text(file):
-    """The bytes of a Matrix Market file in pieces, each looked at."""
+    """The bytes of a Matrix Market file in pieces, each line looked at."""
     line = file.readline(2**20)
     if not line.lower().startswith(b"%%matrixmarket"):
         raise ValueError("it does not begin with %%MatrixMarket")
+    head = line.lower().split()
     while line.startswith(b"%") or (line and not line.strip()):
-        if b"\0" in line:
-            raise ValueError("it holds NUL characters: it is not text")
+        _check_text(line)
         yield line
         line = file.readline(2**20)
-    while line:
-        odd = line.translate(None, MARKET)
-        if b"\0" in odd:
-            raise ValueError("it holds NUL characters: it is not text")
-        if odd:
-            found = odd[:1].decode("latin-1")
-            raise ValueError(f"it has {found!r} where only numbers belong, with decimal points")
-        yield line
-        line = file.read(2**20)
+    _check_text(line)
+    yield line  # the sizes
+    layout, field, symmetry = head[2:5] if len(head) == 5 else (b"", b"", b"")
+    if field == b"complex":
+        raise ValueError("it holds complex numbers, not real numbers")
+    if field not in MARKET or layout not in (b"coordinate", b"array"):
+        raise ValueError("its first line is none of a Matrix Market file of real numbers")
+    value, sides = MARKET[field], set()
+    place = PLACE + (rb"[ \t]++" if value else b"") if layout == b"coordinate" else rb"[ \t]*+"
+    good = re.compile(rb"(?:(?:" + place + value + rb")?+[ \t]*+\r?\n)*+")
+    for lines in _whole_lines(file):
+        end = good.match(lines).end()
+        if end < len(lines):
+            _check_text(lines)
+            odd = lines[end : end + 60].split(b"\n")[0].decode("latin-1")
+            kind = f"{head[2].decode()} {field.decode()}"
+            raise ValueError(f"it has the line {odd!r}, which is no entry of a file that is {kind}")
+        if symmetry not in (b"general", b"") and layout == b"coordinate":
+            at = ((int(i), int(j)) for i, j in re.findall(rb"(?m)^" + PLACE, lines))
+            sides |= {i > j for i, j in at if i != j}
+        if len(sides) == 2:
+            raise ValueError(
+                f"it is {symmetry.decode()} and has entries on both sides of the diagonal"
+            )
+        yield lines
+
+
+def _check_text(lines):
+    if b"\0" in lines:
+        raise ValueError("it holds NUL characters: it is not text")
+
+
+def _whole_lines(file):
+    """The rest of a file in pieces of many lines; the last line gets an end."""
+    left = b""
+    while piece := file.read(2**20):
+        lines, end, left = (left + piece).rpartition(b"\n")
+        if len(left) > 2**20:
+            raise ValueError("it has a line of more than a megabyte")
+        if end:
+            yield lines + end
+    if left:
+        yield left + b"\n"
 
 
 def _market(path, text):
     size = os.path.getsize(path)
-    rows, columns, entries, layout, field, symmetry = scipy.io.mminfo(text)
-    if field == "complex":
-        raise ValueError("it holds complex numbers, not real numbers")
+    rows, columns, entries, layout, _, symmetry = scipy.io.mminfo(text)
     # an entry takes four bytes at least ("1 1" and the end of the line), a dense one two
     least = (4 if layout == "coordinate" else 2) * entries // (1 if symmetry == "general" else 2)
     most = size * (1100 if path.lower().endswith(".gz") else 1)  # deflate packs no closer

@@ -65,10 +65,14 @@ def records(lines, ended, mark):
 
 def separator(lines, ended, tabs):
     """The mark that gives all lines the same number of fields; the first may have one less."""
-    for mark in "\t" if tabs else "\t;,":
+    for mark in "\t;,":
         first, *rest = (len(record) for record in records(lines, ended, mark))
         width = max(rest, default=first)
         if width > 1 and set(rest) <= {width} and first in (width, width - 1):
+            if tabs and mark != "\t":
+                raise ValueError(
+                    f"it is called .tsv, but not tabs separate its columns: {mark!r} would. Call it .csv"
+                )
             return mark
     return "\t" if tabs else ","
 

@@ -49,10 +49,7 @@ def look(source, name):
         own = np.asarray(block.sum(axis=0, dtype=np.float64)).ravel()
         # the least of values with a NaN is NaN
         if not (np.isfinite(own).all() and values.min(initial=0) >= 0):
-            raise ValueError(
-                f"{name} has entries that are negative or not finite, in samples {samples} to "
-                f"{samples + block.shape[0]}."
-            )
+            raise ValueError(_complaint(block, name, samples))
         kind = np.float64 if values.dtype == np.float64 else np.float32
         flat = values.ravel().astype(kind, copy=False)
         features, samples = block.shape[1], samples + block.shape[0]
@@ -84,3 +81,21 @@ def _summed(block):
         rows = rows.copy()
         rows.sum_duplicates()
     return rows
+
+
+def _complaint(block, name, samples):
+    """What is wrong with the values of a block that begins with sample number ``samples``, and where."""
+    coo = scipy.sparse.coo_array(block)  # NaN is no zero
+    for bad, what in (
+        (np.isnan(coo.data), "NaN"),
+        (np.isinf(coo.data), "infinite"),
+        (coo.data < 0, "negative"),
+    ):
+        if bad.any():
+            at = np.flatnonzero(bad)[0]
+            row, column = (int(each[at]) for each in coo.coords)
+            return (
+                f"{name} has {what} entries (first at feature {column}, sample {samples + row}: "
+                f"{coo.data[at]}): a stream takes finite entries of 0 and more."
+            )
+    return f"{name} has entries in samples {samples} to {samples + block.shape[0]} whose sum is not finite."

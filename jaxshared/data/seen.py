@@ -23,7 +23,7 @@ from jaxshared.data.structure import check_structure
 from jaxshared.data.weighted import Gapped, Weighted
 from jaxshared.typing import Source
 
-__all__ = ["missing", "observed", "weighted"]
+__all__ = ["missing", "observed", "tell_empty", "weighted"]
 
 
 def missing(source: Source, name: str = "source") -> Weighted:
@@ -82,7 +82,7 @@ def _gapped(source, name):
     matrix.data = np.where(seen, matrix.data, 0)
     as_source(matrix, name)  # finite and not negative
     counts = zip(matrix.shape[::-1], (gaps.sum(axis=1), gaps.sum(axis=0)))
-    _tell_empty([every - own for every, own in counts], name)
+    tell_empty([every - own for every, own in counts], name)
     values, weights = (Sparse.from_scipy(m, keep_zeros=True) for m in (matrix, pattern))
     return Gapped(values, weights, jnp.ones((), values.dtype))
 
@@ -190,11 +190,11 @@ def _on_pattern(source, weights, name):
 
 def _check_seen(seen, name):
     """At least something seen; a warning for rows or columns of which nothing is."""
-    _tell_empty([np.asarray((seen != 0).sum(axis=1 - axis)).ravel() for axis in (0, 1)], name)
+    tell_empty([np.asarray((seen != 0).sum(axis=1 - axis)).ravel() for axis in (0, 1)], name)
 
 
-def _tell_empty(counts, name):
-    """Of how many entries of each feature and of each sample were seen."""
+def tell_empty(counts, name):
+    """A warning from how many entries of each feature and of each sample were seen, if of some none was."""
     if not counts[0].any():
         raise ValueError(f"{name} has no seen entry: there is nothing to fit.")
     for count, what in zip(counts, ("feature", "sample")):

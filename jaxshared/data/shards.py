@@ -35,9 +35,10 @@ def shard(
 ) -> Any:
     """``sources``, their samples split over one axis of ``mesh``, to be passed where sources are.
 
-    ``rows``: as in :func:`jaxshared.fit`. ``axis``: by default the one called "samples", or the only one that is not called "lanes" (which
+    ``axis``: by default the one called "samples", or the only one that is not called "lanes" (which
     :func:`jaxshared.sweep` runs its lanes over). A sparse source becomes one compressed block per
-    device. Samples need not divide evenly: places that are left over hold zeros.
+    device. Samples need not divide evenly: places that are left over hold zeros. ``rows``: as in
+    :func:`jaxshared.fit`.
 
     In a program of many processes (``jax.distributed``) each passes its own samples, as many as it
     has, and all pass the same features. The order of the samples is that of the mesh. Over many

@@ -112,7 +112,7 @@ def as_source(source: Source, name: str = "source") -> Any:
     >>> as_source(np.array([[1, -2]]))
     Traceback (most recent call last):
     ...
-    ValueError: source has 1 negative entry (first at [0, 1]: -2.0): factorisation needs non-negative data.
+    ValueError: source has 1 negative entry (first at feature 0, sample 1: -2.0): factorisation needs ...
     """
     source = _convert(as_table(source).values, name)
     if any(size == 0 for size in source.shape):  # sizes may be symbols
@@ -278,7 +278,7 @@ def _complaint(source, name):
             where = where if at is None else at[where[0]]
             entries = "entry" if count == 1 else "entries"
             return (
-                f"{name} has {count} {what} {entries} (first at [{where[0]}, {where[1]}]: {first}): "
-                f"{advice}."
+                f"{name} has {count} {what} {entries} (first at feature {where[0]}, sample {where[1]}: "
+                f"{first}): {advice}."
             )
     raise AssertionError("called for a good source")

@@ -7,6 +7,7 @@ a folder, zarr, backed .h5ad, Parquet. Reading goes on in a thread of its own wh
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import os
 import queue
@@ -105,7 +106,7 @@ def _opened(source, block):
     if hasattr(source, "shape") and hasattr(source, "__getitem__"):
         return _sliced(_checked_rows(source), block)
     if callable(source):
-        return Stream(source)
+        return Stream(functools.partial(_iterated, source))
     empty = hasattr(source, "__len__") and not len(source)
     if not isinstance(source, Iterable) or isinstance(source, Iterator) or empty:
         raise TypeError(
@@ -113,6 +114,16 @@ def _opened(source, block):
             f"list of blocks, or a function that returns an iterator over them."
         )
     return Stream(lambda: iter(source))
+
+
+def _iterated(function):
+    blocks = function()
+    if not isinstance(blocks, Iterable) or hasattr(blocks, "shape"):
+        raise TypeError(
+            f"the function of the stream returned a {type(blocks).__name__}: it must return an iterator over "
+            f"blocks of samples."
+        )
+    return blocks
 
 
 def _checked_rows(source, name="source"):

@@ -16,6 +16,7 @@ from jaxshared.arguments import between, checked, labels, maybe, numbers, whole
 from jaxshared.arrays import unmasked
 from jaxshared.base import Params, Solver, Status
 from jaxshared.checks import solver_of, tolerance, whole_number
+from jaxshared.data.seen import tell_empty
 from jaxshared.data.structure import check_structure
 from jaxshared.estimators.shapes import (
     is_several,
@@ -106,7 +107,23 @@ class FactorEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
                 f"Negative values in data passed to {type(self).__name__}: factorisation needs X >= 0. "
                 f"Behind a MinMaxScaler, new samples may be below those of its fit: MinMaxScaler(clip=True)."
             )
+        self._check_range(values)
+        if reset and values is X and np.isnan(X).any():
+            tell_empty([(~np.isnan(X)).sum(axis) for axis in (0, 1)], "X")
         return X
+
+    def _check_range(self, values):
+        """The looks of a source: beyond, objectives vanish or overflow in silence."""
+        seen = values[~np.isnan(values)] if self._allow_nan else values
+        high, info = float(seen.max(initial=0)), np.finfo(seen.dtype)
+        with np.errstate(over="ignore", under="ignore"):
+            norm = float(np.vdot(seen, seen))
+        tiny = float(info.tiny)
+        if high > 0 and not tiny / 1e-8 < norm < 1e-8 / tiny:
+            raise ValueError(
+                f"X has entries up to {high:.3g}, whose squares leave the range of {info.dtype}: divide it "
+                f"by {high:.3g} first."
+            )
 
     def _check_options(self):
         """Numbers by the names that they have here, before anything is compiled."""
@@ -133,6 +150,14 @@ def _weights(weights, X):
     return _check_sample_weight(weights, X, ensure_non_negative=True)
 
 
+def _seen_column(matrix):
+    """What a loss looks at: the entries that were seen, a zero among them where a sparse matrix has some."""
+    if not scipy.sparse.issparse(matrix):
+        return matrix[~np.isnan(matrix)][:, None]
+    rest = int(matrix.nnz < np.prod(matrix.shape, dtype=float))
+    return np.append(matrix.data, np.zeros(rest, matrix.dtype))[:, None]
+
+
 class Grouped(FactorEstimator):
     """Sources are the groups of rows of one matrix, or the members of a list."""
 
@@ -154,6 +179,11 @@ class Grouped(FactorEstimator):
                 f"the group out."
             )
         self.model_ = self._model(len(rows))
+        if self.model_.num_sources not in (None, len(rows)):
+            raise ValueError(
+                f"{len(rows)} matrices or groups came, and {type(self).__name__} takes one: use SharedNMF or "
+                f"INMF, or stack them."
+            )
         self.n_components_ = sum(self.model_.ranks)
         parts = [X[own] for own in rows]
         self.result_ = self._fitted(parts, None if weights is None else [weights[r] for r in rows])
@@ -290,8 +320,16 @@ class Stepped(Grouped):
         options.update(changes=self._strengths(), solver=solver_of(self.solver, Accelerated()))
         with precision(matrices[0].dtype):
             options.update(weights=heavy, seed=self._seed())
+            loss = self.model_.term_loss
+            for matrix in matrices:
+                loss.check(_seen_column(matrix), "X")
             result, params = fit_padded(self.model_, matrices, **options)
             host = jax.tree.map(np.asarray, result._replace(params=None))
+        if host.status == Status.NONFINITE:
+            raise ValueError(
+                f"{type(self).__name__} ended at factors that are not finite: look at the scale of X and at "
+                f"the strengths."
+            )
         return host._replace(params=self._in_unit(params), status=Status(int(host.status)))
 
     def _weighed(self, part, weights):

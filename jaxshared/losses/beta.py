@@ -147,10 +147,11 @@ class Beta(Loss):
         return constant_size(self, source)
 
     def check(self, source: Source, name: str) -> None:
-        """Without positive entries everywhere the divergence is infinite for beta of 0 and less."""
+        """Powers of the entries within range; for beta of 0 and less, no entry of zero."""
+        plain = source.values if isinstance(source, Weighted) else source
+        self._check_range(plain.data if isinstance(plain, Sparse) else plain, name)
         if self.beta > 0:
             return
-        plain = source.values if isinstance(source, Weighted) else source
         values = plain.data if isinstance(plain, Sparse) else plain
         sparse = rest_is_zero(source) and plain.nnz < np.prod(source.shape)
         if isinstance(values, jax.core.Tracer) and not sparse:
@@ -163,4 +164,21 @@ class Beta(Loss):
             raise ValueError(
                 f"{name} has entries of zero, whose divergence is infinite for beta = {self.beta:g}: add a "
                 f"small constant, take them as not seen (js.weighted), or use beta above 0."
+            )
+
+    def _check_range(self, values, name):
+        """Squares are looked at for every loss; this one takes higher powers, or others of small entries."""
+        b = self.beta
+        if 0 <= b <= 2 or isinstance(values, jax.core.Tracer) or not values.size:
+            return
+        least = jnp.min(jnp.where(values > 0, values, jnp.inf))
+        edge = float(jnp.max(values) if b > 0 else least)
+        if not 0 < edge < np.inf:
+            return
+        power, room = b if b > 0 else b - 1, -np.log10(float(jnp.finfo(values.dtype).tiny)) - 8
+        reached = power * np.log10(edge)
+        if not -room < reached < room - np.log10(values.size):
+            raise ValueError(
+                f"{name} has entries {'up' if b > 0 else 'down'} to {edge:.3g}, whose power {power:g} leaves "
+                f"the range of {values.dtype}: divide it by {edge:.3g} first."
             )

@@ -13,7 +13,17 @@ from jaxshared.base import Constraint, Model, Move, put
 from jaxshared.transforms import MissingRuleError
 from jaxshared.typing import AnyHyper, AnyParams, Array, Sources
 
-__all__ = ["filled", "kept", "largest", "restore", "round_of", "tiny", "unit_columns", "violation", "violation_by"]
+__all__ = [
+    "filled",
+    "kept",
+    "largest",
+    "restore",
+    "round_of",
+    "tiny",
+    "unit_columns",
+    "violation",
+    "violation_by",
+]
 
 
 def tiny(dtype):

@@ -25,7 +25,7 @@ from jaxshared.problem import searched_sources
 from jaxshared.sweep import sweep
 from jaxshared.typing import Array, Path, Sources
 from jaxshared.uses.clustering import seed_of
-from jaxshared.uses.stability import refuse_given, refuse_race
+from jaxshared.uses.stability import fits_that_ended, refuse_given, refuse_race
 
 __all__ = ["Consensus", "consensus"]
 
@@ -67,7 +67,8 @@ def consensus(
     by entry, with flips from there; they take ``hyper`` and ``max_steps`` alone. ``rows``: as in
     :func:`jaxshared.fit`. ``checkpoint``: a file to go on from, as there, for the sweep; the fit has one
     beside it, ``.last``.
-    Ctrl-C during the sweep ends all of it: restarts that have not ended cannot agree. Nor is there a race.
+    Ctrl-C during the sweep ends all of it: restarts that have not ended cannot agree. Nor is there a race. A
+    restart that is not finite has no say.
 
     >>> import jaxshared as js
     >>> x = np.kron(np.eye(3), np.ones((4, 5)))
@@ -90,7 +91,8 @@ def consensus(
         return Consensus(result._replace(names=names), *rest)
     grid = sweep(model, sources, key=key, restarts=restarts, checkpoint=checkpoint, **options)
     grid = grid.whole()
-    lanes = [model.normalise(grid.lane(lane).params) for lane in range(restarts)]
+    ended = fits_that_ended(grid, 0)
+    lanes = [model.normalise(grid.lane(int(lane)).params) for lane in ended]
     columns = [component_columns(model, lane) for lane in lanes]
     own = [kind for kind in kinds(model, lanes[0]) if len(kind)]
     groups = [
@@ -134,7 +136,7 @@ def _middle(model, lanes, kinds, groups):
         place = {int(component): column for column, component in enumerate(at)}
         for kind, group in zip(kinds, groups):
             for component, (runs, columns) in zip(kind, group):
-                if int(component) in place:
+                if int(component) in place and len(runs):  # of absent ones there is no group
                     theirs = [place[int(kind[c])] for c in columns]
                     out[:, place[int(component)]] = leaves[runs, :, theirs].mean(axis=0)
         return jnp.asarray(out)

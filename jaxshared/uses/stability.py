@@ -15,7 +15,7 @@ from jaxshared.given import factors_of, model_of
 from jaxshared.sweep import sweep
 from jaxshared.typing import AnyParams, Array, Sources
 
-__all__ = ["Stability", "component_stability", "stability"]
+__all__ = ["Stability", "component_stability", "fits_that_ended", "stability"]
 
 
 class Stability(NamedTuple):
@@ -56,14 +56,26 @@ def stability(
     grid = sweep(model, sources, key=key, restarts=restarts, **options).whole()
     parts, results = [], []
     for number, own in enumerate(grid.models):
-        lanes = [grid.lane(number * restarts + each) for each in range(restarts)]
-        best = int(np.nanargmin(grid.objective[number]))
+        there = fits_that_ended(grid, number)
+        lanes = [grid.lane(number * restarts + int(each)) for each in there]
+        best = int(np.argmin(grid.objective[number][there]))
         parts.append(component_stability(own, [lane.params for lane in lanes], best))
         results.append(lanes[best])
     values = np.array([part.mean() if part.size else 0.0 for part in parts])
     return Stability(
         tuple(grid.settings), values, tuple(parts), grid.objective, grid.models, tuple(results)
     )
+
+
+def fits_that_ended(grid: Any, number: int) -> np.ndarray:
+    """The restarts of a setting whose factors are finite; a ValueError where fewer than two are."""
+    there = np.flatnonzero(np.isfinite(grid.scores()[number]))
+    if len(there) < 2:
+        raise ValueError(
+            f"{len(there)} of {grid.restarts} restarts stayed finite, and at least two are compared: look at "
+            f"the scale of the sources and the strengths."
+        )
+    return there
 
 
 def refuse_given(options, called, names):

@@ -148,7 +148,10 @@ def test_a_damaged_checkpoint_is_named(files, capsys):
             ["fit", "turned.npy", "y.npy", "--shared", "1", "--specific", "1"],
             "need the same features",
         ),
-        (["fit", "minus.npy", "--rank", "2"], "minus.npy has 1 negative entry (first at [1, 0]"),
+        (
+            ["fit", "minus.npy", "--rank", "2"],
+            "minus.npy has 1 negative entry (first at feature 1, sample 0",
+        ),
         (["fit", "nan.npy", "--rank", "2"], "nan.npy has 1 NaN entry"),
         (["fit", "x.npy"], "--model nmf needs --rank"),
         (["fit", "x.npy", "y.npy", "--shared", "1"], "needs --shared K and --specific"),

@@ -228,7 +228,8 @@ def test_edges(edge, method):
 def test_errors_say_what_came_and_what_to_do():
     x = np.eye(3, dtype=bool)
     with pytest.raises(
-        ValueError, match=r"sources\[1\] has 2 entries other than 0 and 1 \(first at \[0, 1\]: 2"
+        ValueError,
+        match=r"sources\[1\] has 2 entries other than 0 and 1 \(first at feature 0, sample 1: 2",
     ):
         boolean.shared_asso((x, np.array([[0, 2], [1, 0.5], [0, 0]])), 1, (1, 1))
     with pytest.raises(ValueError, match="negative"):

@@ -193,7 +193,9 @@ def test_a_frame_with_text_in_it_says_where_and_one_with_gaps_has_nan():
     with pytest.raises(TypeError, match=r"'many' at \[2, 0\]"):
         checked_sources({"a": wrong})
     gaps = pd.DataFrame({"s": pd.array([1, None], "Int64")}, index=["a", "b"])
-    with pytest.raises(ValueError, match=r"sources\['x'\] has 1 NaN entry \(first at \[1, 0\]"):
+    with pytest.raises(
+        ValueError, match=r"sources\['x'\] has 1 NaN entry \(first at feature 1, sample 0"
+    ):
         checked_sources({"x": gaps})
     column = PAIR["news"].reset_index(names="term")  # as pandas reads a file without being told
     assert checked_sources(column)[1].features == (tuple(TERMS),)

@@ -116,7 +116,7 @@ def test_a_nan_in_a_plain_source_names_its_place_and_js_missing(shape, sparse):
     x[shape[0] - 1, 2] = np.nan
     source = scipy.sparse.csr_array(x) if sparse else x
     with pytest.raises(
-        ValueError, match=rf"1 NaN entry \(first at \[{shape[0] - 1}, 2\].*js\.missing"
+        ValueError, match=rf"1 NaN entry \(first at feature {shape[0] - 1}, sample 2.*js\.missing"
     ):
         js.fit(js.NMF(1), source, key=KEY)
 

@@ -161,14 +161,17 @@ def test_duplicates_in_a_sparse_source_are_summed():
 BAD = {
     "negative": (
         np.array([[1, -2], [3, -4]]),
-        "source has 2 negative entries (first at [0, 1]: -2.0): factorisation needs",
+        "source has 2 negative entries (first at feature 0, sample 1: -2.0): factorisation needs",
     ),
     "negative sparse": (
         scipy.sparse.csr_array([[0, 1], [-0.25, 0]]),
-        "source has 1 negative entry (first at [1, 0]: -0.25)",
+        "source has 1 negative entry (first at feature 1, sample 0: -0.25)",
     ),
-    "NaN": (np.array([[np.nan, 1]]), "source has 1 NaN entry (first at [0, 0]: nan)"),
-    "infinite": (np.array([[1, np.inf]]), "source has 1 infinite entry (first at [0, 1]: inf)"),
+    "NaN": (np.array([[np.nan, 1]]), "source has 1 NaN entry (first at feature 0, sample 0: nan)"),
+    "infinite": (
+        np.array([[1, np.inf]]),
+        "source has 1 infinite entry (first at feature 0, sample 1: inf)",
+    ),
     "too large for the type": (np.full((2, 2), 1e200), "4 infinite entries"),
     "no samples": (np.ones((3, 0)), "source has shape (3, 0): it needs at least one feature"),
     "a vector": (np.ones(3), "a source is a (features, samples) matrix. Reshape one sample"),

@@ -35,7 +35,7 @@ def test_one_bad_entry_is_named_with_its_place(shape, kind, dtype, value):
         with pytest.raises(ValueError, match="sources") as error:
             js.fit(js.NMF(2), source, key=jax.random.key(0))
     assert f"sources[0] has {words}" in str(error.value)
-    assert f"first at [{shape[0] - 2}, 7]" in str(error.value)
+    assert f"first at feature {shape[0] - 2}, sample 7" in str(error.value)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -50,7 +50,7 @@ def test_the_command_line_names_a_nan_with_its_place(shape, dtype, tmp_path, cap
         )
         line = capsys.readouterr().err
         assert (
-            f"{name} has 1 NaN entry (first at [{shape[0] - 2}, 7]" in line
+            f"{name} has 1 NaN entry (first at feature {shape[0] - 2}, sample 7" in line
             and line.count("\n") == 1
         )
 
@@ -79,5 +79,5 @@ def test_a_bad_query_is_named_with_its_place():
         lambda: js.retrieval.search(index, coefs),
         lambda: js.clustering.cluster_coefs(coefs, 3, key=jax.random.key(0)),
     ):
-        with pytest.raises(ValueError, match=r"first at \[4000, 2\]: nan"):
+        with pytest.raises(ValueError, match=r"first at feature 4000, sample 2: nan"):
             call()
