@@ -219,10 +219,15 @@ SOLVERS = {
     **bad("hals", 5),
 }
 HYPER = {
-    **good({}, {"weights": 2.0}, {"weights": 1e-6}, {"weights": 1e6}, {"weights": 0.0}),
+    **good({}, {"weights": 2.0}, {"weights": 1e-6}, {"weights": 1e6}),
     **either({"weights": 1e-29}, {"weights": 1e29}),
     **bad(
-        {"weights": NAN}, {"weights": INF}, {"weights": -1}, {"weights": 1e38}, {"weights": 1e-38}
+        {"weights": NAN},
+        {"weights": 0.0},
+        {"weights": INF},
+        {"weights": -1},
+        {"weights": 1e38},
+        {"weights": 1e-38},
     ),
     **bad(
         {"weights": "a"}, {"weights": [1, 2, 3]}, {"weights": [[1.0]]}, {"weights": 1j}, {"w": 1}
