@@ -17,6 +17,7 @@ import numpy as np
 
 from jaxshared import gauge
 from jaxshared.arguments import pairs
+from jaxshared.arrays import at_hand
 from jaxshared.base import Constraint, Model, Move, Params, Quadratic, block_of, references
 from jaxshared.block import joined
 from jaxshared.checks import per_source
@@ -133,7 +134,8 @@ class Factorisation(Model):
         """One per source: those given, or the defaults."""
         if given is not None:
             found = per_source(given, sources, "weights")
-            if not any(isinstance(each, jax.core.Tracer) or np.any(each) for each in found):
+            known = [at_hand(each) for each in found]
+            if all(isinstance(each, np.ndarray) and not each.any() for each in known):
                 raise ValueError(
                     "weights are all 0: no source would count. Give one of them weight."
                 )

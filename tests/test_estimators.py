@@ -128,7 +128,8 @@ def test_weights_and_nan_count_in_every_group_and_loss():
     even = SharedNMF(**options).fit(X, groups=GROUPS).components_
     some = SharedNMF(**options).fit(X, groups=GROUPS, sample_weight=weights).components_
     assert np.abs(some - even).max() > 0.01 * even.max()
-    unseen = SharedNMF(**options).fit(holes, groups=GROUPS)
+    with pytest.warns(UserWarning, match="12 samples without a seen entry"):
+        unseen = SharedNMF(**options).fit(holes, groups=GROUPS)
     np.testing.assert_allclose(unseen.components_, some, rtol=1e-4, atol=1e-5 * even.max())
     sparse = scipy.sparse.csr_array(X)
     with pytest.raises(TypeError, match="sample weights of sparse data"):

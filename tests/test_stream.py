@@ -205,7 +205,7 @@ def test_what_cannot_be_streamed_is_said(model, solver, words):
 def test_bad_entries_are_named_with_their_samples():
     x = np.ones((5, 3))
     x[3, 1] = np.nan
-    with pytest.raises(ValueError, match="samples 2 to 4"):
+    with pytest.raises(ValueError, match="feature 1, sample 3"):
         js.fit(js.NMF(2), js.stream(x, block=2), key=jax.random.key(0))
 
 

@@ -121,7 +121,9 @@ def _groups(lanes, keep, seed):
     near = max(1, (len(lanes) - 1) // 2)
     support = np.sort(cosines, axis=1)[:, -near:].mean(axis=1)
     stay = np.argsort(-support, kind="stable")[: max(rank, round(keep * len(support)))]
-    found = KMeans(rank, n_init=10, random_state=seed).fit_predict(pool[:, stay].T)
+    points = pool[:, stay].T
+    count = min(rank, len(np.unique(points, axis=0)))  # columns of zeros are all alike
+    found = KMeans(count, n_init=10, random_state=seed).fit_predict(points)
     return [(run[stay[found == g]], column[stay[found == g]]) for g in range(rank)]
 
 

@@ -15,7 +15,7 @@ from jaxshared.given import factors_of, model_of
 from jaxshared.sweep import sweep
 from jaxshared.typing import AnyParams, Array, Sources
 
-__all__ = ["Stability", "component_stability", "fits_that_ended", "stability"]
+__all__ = ["Stability", "component_stability", "stability"]
 
 
 class Stability(NamedTuple):

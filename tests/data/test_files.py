@@ -127,12 +127,12 @@ def test_transposing_exchanges_names_too(tmp_path):
         (
             "comma.mtx",
             MARKET + b"2 2 1\n1 1 1,5\n",
-            "comma.mtx cannot be read: it has ',' where only",
+            "comma.mtx cannot be read: it has the line '1 1 1,5', which is no entry",
         ),
         (
             "junk.mtx",
             MARKET + b"2 2 1\n1 1 1\xf5",
-            "junk.mtx cannot be read: it has 'õ' where only",
+            "junk.mtx cannot be read: it has the line '1 1 1õ', which is no entry",
         ),
         ("zeros.mtx", bytes(10**6), "zeros.mtx cannot be read: it does not begin with"),
     ],
