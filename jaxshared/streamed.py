@@ -20,7 +20,7 @@ import numpy as np
 
 from jaxshared.base import Result, Status, block_of
 from jaxshared.checkpoint import digest, kept_at
-from jaxshared.data.blocks import along_features, block_bytes, on_device, ready
+from jaxshared.data.blocks import along_features, block_bytes, made_now, on_device, ready
 from jaxshared.data.look import look
 from jaxshared.data.order import named_sources
 from jaxshared.data.stream import ahead
@@ -136,8 +136,12 @@ class _Run:
         if begin != first:
             raise _changed(f"{begin} samples", str(first))
 
-    def _pass(self, move, bar):
-        """All coefs moved once by ``move(ref, begin, count, arrays)``, and what they add up to."""
+    def _pass(self, move, bar, bases=None):
+        """All coefs moved once by ``move(ref, begin, count, arrays, crosses)``, and what they add up to.
+
+        ``crosses``: X^T B of the block, if ``bases`` are given. While a block is moved, X^T B of the next
+        one and X H of the one before it are under way.
+        """
         products = [np.zeros((f.features, 0)) for f in self.facts]
         grams, totals = {}, {}
         for ref, members in self.groups.items():
@@ -145,23 +149,36 @@ class _Run:
             gram, sums = np.zeros((rank, rank)), np.zeros(rank)
             for i in members:
                 products[i] = np.zeros((self.facts[i].features, rank))
-            for begin, count, arrays in self._blocks(members):
-                rows, made, own = move(ref, begin, count, arrays)
-                self.coefs.write(ref, begin, np.asarray(rows)[:count])
+            before = []
+            for block, crosses in self._crossed(ref, bases):
+                rows, made, own = move(ref, *block, crosses)
+                self.coefs.write(ref, block[0], np.asarray(rows)[: block[1]])
                 gram += np.asarray(own[0], np.float64)
                 sums += np.asarray(own[1], np.float64)
-                for i, product in zip(members, made):
-                    products[i] += np.asarray(product, np.float64)
-                bar.update(sum(map(block_bytes, arrays)))
+                _add_up(products, members, before)
+                before = made
+                bar.update(sum(map(block_bytes, block[2])))
+            _add_up(products, members, before)
             if not all(np.isfinite(products[i]).all() for i in members):
                 raise _changed("entries that are not finite", "none")
             grams[ref], totals[ref] = gram, sums
         return _Sums(tuple(products), tuple(grams.values()), tuple(totals.values()))
 
+    def _crossed(self, ref, bases):
+        """Every block, and its X^T B if there are bases: begun while the block before it is used."""
+        last = None
+        for block in self._blocks(self.groups[ref]):
+            crosses = None if bases is None else self._crosses(ref, block[2], self._without(bases))
+            if last is not None:
+                yield last
+            last = block, crosses
+        if last is not None:
+            yield last
+
     def _begin(self, bar):
         """The start of a fit in memory: drawn block by block, brought to scale by the sums."""
 
-        def move(ref, begin, count, arrays):
+        def move(ref, begin, count, arrays, _):
             size = self._size(ref)
             numbers = np.where(np.arange(size) < count, begin + np.arange(size), -1)
             rows = drawn_rows(*self.drawing, ref, self.key, jnp.asarray(numbers, jnp.int32))
@@ -222,26 +239,26 @@ class _Run:
         bases = self._moved(bases, sums)
         self.coefs.turn()
 
-        def move(ref, begin, count, arrays):
-            moved = self._moved_rows(ref, begin, count, arrays, bases, 1)
+        def move(ref, begin, count, arrays, crosses):
+            moved = self._moved_rows(ref, begin, count, crosses, bases, 1)
             return moved, *added(arrays, moved)
 
-        return bases, self._pass(move, bar)
+        return bases, self._pass(move, bar, bases)
 
-    def _moved_rows(self, ref, begin, count, arrays, bases, passes):
+    def _moved_rows(self, ref, begin, count, crosses, bases, passes):
         """The coefs of a block, from where the last pass left them."""
-        size, params = self._size(ref), self._without(bases)
-        rows = self.coefs.read(ref, begin, count, size)
-        problem = (params, rows, count, self._crosses(ref, arrays, params), self.hyper)
+        rows = self.coefs.read(ref, begin, count, self._size(ref))
+        problem = (self._without(bases), rows, count, made_now(crosses), self.hyper)
         return move_rows(self.model, self.solver, ref, passes, *problem)
 
     def _online(self, bases, sums, bar):
         """One pass in which the bases move after every block, on sums that forget."""
         share = [None]
 
-        def move(ref, begin, count, arrays):
+        def move(ref, begin, count, arrays, _):
             members, at = self.groups[ref], list(self.groups).index(ref)
-            moved = self._moved_rows(ref, begin, count, arrays, share[0][0], INNER)
+            crosses = self._crosses(ref, arrays, self._without(share[0][0]))
+            moved = self._moved_rows(ref, begin, count, crosses, share[0][0], INNER)
             made, own = added(arrays, moved)
             keep = self.forget
             new = (1 - keep) * self.facts[members[0]].samples / count  # as if all were like these
@@ -323,7 +340,7 @@ class _Run:
                     gram += np.asarray(own[0], np.float64)
                     for i, product in zip(members, found):
                         made[i] += np.asarray(product, np.float64)
-                    yield rows, count, self._crosses(ref, arrays, params)
+                    yield rows, count, made_now(self._crosses(ref, arrays, params))
 
             once = [np.asarray(self.facts[i].sums[None], self.dtype) for i in members]
             sums = self._crosses(ref, once, params, size=1)
@@ -362,6 +379,11 @@ class _Run:
         sums = _Sums(tuple(arrays["products"]), tuple(arrays["grams"]), ())
         history = arrays["history"][0].tolist()
         return bases, sums, history, facts["done"], Status(facts["status"])
+
+
+def _add_up(products, members, made):
+    for i, product in zip(members, made):
+        products[i] += np.asarray(product, np.float64)
 
 
 def _changed(now, before):

@@ -6,6 +6,7 @@ import pytest
 import scipy.sparse
 
 import jaxshared as js
+from jaxshared.data import rows
 
 from .table import ROWS, make_sources
 
@@ -102,6 +103,22 @@ def test_every_kind_of_file_holds_the_same_samples(name, tmp_path):
     parts = [part.toarray() if scipy.sparse.issparse(part) else part for part in source.blocks()]
     assert max(len(part) for part in parts) == 4
     np.testing.assert_array_equal(np.concatenate(parts), array)
+
+
+@pytest.mark.parametrize("shape", [(3001, 7), (5000,)])
+def test_rows_past_the_memory_of_the_operating_system_are_the_same(shape, tmp_path, monkeypatch):
+    monkeypatch.setattr(rows, "_larger_than_memory", lambda path: True)
+    array = np.random.default_rng(0).random(shape, dtype=np.float32)
+    np.save(tmp_path / "x.npy", array)
+    found = rows.Rows.of(tmp_path / "x.npy")
+    for begin, end in ((0, 1), (17, 2500), (2999, 3001), (0, len(array)), (5, 5)):
+        np.testing.assert_array_equal(found[slice(begin, end)], array[begin:end])
+        straight = found._directly(found.offset, 64)
+        assert straight is None or straight.tobytes() == array.tobytes()[:64]
+    with open(tmp_path / "x.npy", "r+b") as file:
+        file.truncate(found.offset + 100)
+    with pytest.raises(ValueError, match="ends before its"):
+        found[slice(0, 50)]
 
 
 def test_the_index_of_a_parquet_file_names_its_samples(tmp_path):

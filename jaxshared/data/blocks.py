@@ -7,6 +7,7 @@ the other layout, whose making takes longer than both products together, and not
 
 from __future__ import annotations
 
+import functools
 import itertools
 import os
 import sys
@@ -18,7 +19,15 @@ import scipy  # its parts are loaded when they are used
 
 from jaxshared.data.products import transposed_product
 
-__all__ = ["along_features", "along_samples", "block_bytes", "on_device", "ready"]
+__all__ = [
+    "Later",
+    "along_features",
+    "along_samples",
+    "block_bytes",
+    "made_now",
+    "on_device",
+    "ready",
+]
 
 # Each part of a block has an X H of its own while it is made.
 MOST_PARTS = 8
@@ -45,8 +54,7 @@ def on_device(block):
 
 def _parts(rows):
     """Compressed rows in several parts; nothing is copied."""
-    cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
-    count = max(1, min(cores, MOST_PARTS, rows.shape[0]))
+    count = max(1, min(_cores(), rows.shape[0]))
     ends = np.linspace(0, rows.shape[0], count + 1).astype(int)
     parts = []
     for begin, end in itertools.pairwise(ends):
@@ -64,30 +72,58 @@ def block_bytes(block):
     return block.nbytes
 
 
+class Later:
+    """An array that threads are making: begun at once, waited for where it is used."""
+
+    def __init__(self, parts, join):
+        self._parts, self._join = parts, join
+
+    def __array__(self, dtype=None, copy=None):
+        return np.asarray(self.block_until_ready(), dtype)
+
+    def block_until_ready(self):
+        """The array itself."""
+        return self._join([part.result() for part in self._parts])
+
+
+def made_now(arrays):
+    """Arrays for a program, those that are :class:`Later` waited for."""
+    return tuple(np.asarray(each) if isinstance(each, Later) else each for each in arrays)
+
+
 def along_features(block, basis, size):
-    """X^T B: a row for each sample of the block, and zeros up to ``size`` of them."""
+    """X^T B: a row for each sample of the block, and zeros up to ``size`` of them; maybe :class:`Later`."""
     if not isinstance(block, tuple):
         return _dense_along_features(block, basis)
     basis = np.asarray(basis)
-    found = np.concatenate(_in_threads(lambda part: part @ basis, block))
-    return np.pad(found, ((0, size - len(found)), (0, 0)))
+    missing = size - sum(part.shape[0] for part in block)
+    rest = np.zeros((missing, basis.shape[1]), basis.dtype)
+    pool = _threads(os.getpid())
+    parts = [pool.submit(lambda part=part: part @ basis) for part in block]
+    return Later(parts, lambda found: np.concatenate([*found, rest]))
 
 
 def along_samples(block, rows):
-    """X H: what the samples of the block, whose coefs are ``rows``, add to it."""
+    """X H: what the samples of the block, whose coefs are ``rows``, add to it; maybe :class:`Later`."""
     if not isinstance(block, tuple):
         return _dense_along_samples(block, rows)
     ends = np.cumsum([part.shape[0] for part in block])
     own = np.split(np.asarray(rows)[: ends[-1]], ends[:-1])
-    made = _in_threads(lambda part, rows: part.T @ rows, block, own)
-    return sum(made[1:], made[0])
+    work = lambda part, rows: part.T @ rows
+    parts = [_threads(os.getpid()).submit(work, *pair) for pair in zip(block, own)]
+    return Later(parts, lambda made: sum(made[1:], made[0]))
 
 
 _dense_along_features = jax.jit(lambda block, basis: transposed_product(block.T, basis))
 _dense_along_samples = jax.jit(lambda block, rows: block.T @ rows)
 
 
-def _in_threads(work, *parts):
-    """``work`` of each part: scipy's products leave Python to others meanwhile."""
-    with ThreadPoolExecutor(len(parts[0])) as pool:
-        return list(pool.map(work, *parts))
+@functools.cache
+def _threads(process):
+    """For scipy's products, which leave Python to others meanwhile; of ``process``: a fork has none."""
+    return ThreadPoolExecutor(_cores())
+
+
+def _cores():
+    found = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+    return min(found, MOST_PARTS)

@@ -22,6 +22,7 @@ from jaxshared.arguments import between, checked, maybe, path, whole
 from jaxshared.arrays import unmasked
 from jaxshared.checks import whole_number
 from jaxshared.data.names import Elsewhere, Table, as_table
+from jaxshared.data.rows import Rows
 from jaxshared.data.structure import check_structure
 from jaxshared.data.tables import needed
 
@@ -29,9 +30,8 @@ __all__ = ["Stream", "ahead", "stream"]
 
 # Blocks of about so many bytes: large enough for the disk, small beside any memory.
 BLOCK_BYTES = 2**26
-# Arrays that begin at multiples of so many bytes are not copied on their way to a CPU device.
-ALIGNED = 64
-
+# Rows of so many numbers begin where a device takes them as they are.
+TOGETHER = 16
 
 REORDER = "write the files, or pass the DataFrames, in one order"
 MASKED = "streamed sources have no entry weights, so fill them, or use js.missing on data in memory"
@@ -142,7 +142,7 @@ def _of_path(path, block):
         return _sliced(_Compressed.at(path), block)
     kind = os.path.splitext(path)[1]
     if kind == ".npy":
-        return _sliced(_checked_rows(_Rows.of(path), path), block)
+        return _sliced(_checked_rows(Rows.of(path), path), block)
     if kind == ".zarr":
         return _sliced(needed("zarr", "zarr", "anndata").open(path, mode="r"), block)
     if kind == ".h5ad":
@@ -204,58 +204,6 @@ def _parquet(path, names, block):
         yield np.stack([column.to_numpy(zero_copy_only=False) for column in batch.columns], 1)
 
 
-def _head(path):
-    """(shape, whether by columns, dtype) of a .npy and where its values begin; nothing is mapped."""
-    read = {
-        (1, 0): np.lib.format.read_array_header_1_0,
-        (2, 0): np.lib.format.read_array_header_2_0,
-    }
-    with open(path, "rb") as file:
-        version = np.lib.format.read_magic(file)
-        return read[version](file) if version in read else None, file.tell()
-
-
-@dataclasses.dataclass(frozen=True)
-class _Rows:
-    """Rows of a .npy, or entries of one with a single axis, read when they are asked for.
-
-    Not mapped: what is read in one go comes as fast as the disk gives it, and takes the memory and the
-    address space of a block.
-    """
-
-    path: str
-    shape: tuple
-    dtype: np.dtype
-    offset: int
-
-    @classmethod
-    def of(cls, path):
-        """Of a file; one that is written column after column is mapped after all."""
-        head, offset = _head(path)
-        if head is None or head[1] or len(head[0]) not in (1, 2) or head[2].hasobject:
-            return np.load(path, mmap_mode="r")
-        return cls(os.fspath(path), head[0], head[2], offset)
-
-    def __len__(self):
-        return self.shape[0]
-
-    def __getitem__(self, rows):
-        row = int(np.prod(self.shape[1:])) * self.dtype.itemsize
-        size = (rows.stop - rows.start) * row
-        room = np.empty(size + ALIGNED, np.uint8)
-        first = -room.ctypes.data % ALIGNED  # where a device can use it as it is
-        found = room[first : first + size]
-        with open(self.path, "rb", buffering=0) as file:
-            file.seek(self.offset + rows.start * row)
-            left = memoryview(found)
-            while left:
-                count = file.readinto(left)
-                if not count:
-                    raise ValueError(f"{self.path} ends before its {self.shape[0]} rows do.")
-                left = left[count:]
-        return found.view(self.dtype).reshape(-1, *self.shape[1:])
-
-
 @dataclasses.dataclass(frozen=True)
 class _Compressed:
     """Compressed rows on disk."""
@@ -268,7 +216,7 @@ class _Compressed:
     @classmethod
     def at(cls, folder):
         file = lambda name: os.path.join(folder, f"{name}.npy")
-        data, indices, indptr = (_Rows.of(file(name)) for name in ("data", "indices", "indptr"))
+        data, indices, indptr = (Rows.of(file(name)) for name in ("data", "indices", "indptr"))
         if os.path.exists(file("shape")):
             shape = tuple(int(size) for size in np.load(file("shape")))
         else:
@@ -298,6 +246,8 @@ def _sliced(matrix, block):
     if block is None and (scipy.sparse.issparse(matrix) or isinstance(matrix, _Compressed)):
         per_row = max(1, len(matrix.data) // max(samples, 1))
         size = max(1, min(samples, BLOCK_BYTES // (16 * per_row)))
+    if block is None and size > TOGETHER:
+        size -= size % TOGETHER
 
     def blocks():
         for begin in range(0, samples, size):
