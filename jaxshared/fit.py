@@ -179,7 +179,7 @@ def _batch(model, problem, keys, init, course):
 
 
 def warn_of_one_sided(model, params, names):
-    """Warn of components that are called shared and explain nothing in one of the sources."""
+    """Warn of components that are called shared and explain hardly anything in one of the sources."""
     called = names.sources if names is not None else None
     found = one_sided(model, params, names=called)
     if found:
@@ -187,6 +187,7 @@ def warn_of_one_sided(model, params, names):
         where = ", ".join(f"{label} in {source!r}" for label, source in found[:6])
         shared = sum(b.shape[1] for members, b, _ in model.parts(params) if len(members) > 1)
         tell(
-            f"{len(labels)} of {shared} shared components explain nothing in a source ({where}): they are "
-            f"not shared. Lower the shared rank and raise the specific ones, or ask js.sharing.find."
+            f"{len(labels)} of {shared} shared components explain nothing in a source, or hardly anything "
+            f"({where}): they are not shared. Lower the shared rank and raise the specific ones, or ask "
+            f"js.sharing.find."
         )

@@ -27,6 +27,9 @@ __all__ = [
 
 # A component below this part of the largest one of a source explains nothing there.
 NOTHING = 1e-3
+# A component whose share of one source's energy is below this part of its share of another explains hardly
+# anything there. (From a tenth on ``factors`` calls it lopsided; a topic can be ten times as frequent.)
+HARDLY = 0.01
 
 
 def lost_components(
@@ -67,7 +70,7 @@ def lost_components(
 
 
 def one_sided(model, params, *, names=None):
-    """(label, source) of shared components that explain nothing in that source, but do in another.
+    """(label, source) of shared components that explain hardly anything in that source, but do in another.
 
     >>> import jaxshared as js
     >>> none = jnp.zeros((3, 0))
@@ -79,12 +82,15 @@ def one_sided(model, params, *, names=None):
     parts = model.parts(params)
     names = source_names(parts, names)
     sizes, largest = _all_sizes(parts)
+    energies = {i: sum(np.sum(v[i] ** 2) for v in sizes if i in v) or 1.0 for i in largest}
     found, gone, at = [], lost_columns(model, params), 0
     for name, (_, basis, _), by_source in zip(set_names(parts, names), parts, sizes):
+        shares = {i: v**2 / energies[i] for i, v in by_source.items()}
         for r in range(basis.shape[1]):
-            without = [i for i, v in by_source.items() if v[r] <= NOTHING * largest[i]]
-            if len(by_source) > 1 and not gone[at]:
-                found += [(f"{name} {r}", names[i]) for i in without]
+            most = max(share[r] for share in shares.values())
+            for i, own in by_source.items() if len(by_source) > 1 and not gone[at] else ():
+                if own[r] <= NOTHING * largest[i] or shares[i][r] <= HARDLY * most:
+                    found.append((f"{name} {r}", names[i]))
             at += 1
     return tuple(found)
 

@@ -8,6 +8,7 @@ import pytest
 import scipy.sparse
 
 import jaxshared as js
+from jaxshared.lost import one_sided
 from jaxshared.models.inmf import INMF
 from jaxshared.uses.factors import factors, lost_components
 
@@ -257,6 +258,17 @@ def test_a_shared_component_of_one_source_is_told_of():
         ).lopsided
         == ()
     )
+
+
+@pytest.mark.parametrize("part, told", [(0.05, True), (0.2, False)])
+def test_hardly_shared_is_told_of_and_seldom_is_not(part, told):
+    none = np.zeros((3, 0))
+    coefs = (
+        np.eye(2),
+        np.diag([1.0, part]),
+    )  # of the energy 0.5 in one source, 0.0025 or 0.04 in the other
+    params = js.Params((np.eye(3, 2), none, none), coefs)
+    assert one_sided(js.JSNMF(2, (0, 0)), params) == ((("shared 1", "source 1"),) if told else ())
 
 
 def test_sources_that_the_fit_did_not_have_are_refused(pair):
