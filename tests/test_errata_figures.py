@@ -9,6 +9,7 @@ import itertools
 import jax
 import numpy as np
 import pytest
+import scipy.optimize
 
 import jaxshared as js
 from jaxshared import metrics
@@ -92,6 +93,47 @@ def test_rjsnmf_10_rows_of_table_7_that_no_runs_can_have():
     shares = [largest_mean_nmi(a, 200 - a, [0.6047, 0.6421, 0.7636]) for a in range(100, 200, 5)]
     assert np.all(np.max(shares, axis=0)[:2] < [0.34, 0.40])
     assert np.max(shares[:3], axis=0)[2] < 0.5812 - 0.01
+
+
+def mean_nmi_range(first, second, mean, spread):
+    """The least and largest mean NMI of runs whose accuracies have this mean and spread (as rounded)."""
+    accuracy, nmi = all_tables(first, second)
+    right = np.rint(accuracy * (first + second)).astype(int)
+    extremes = np.full(first + second + 1, 2.0), np.full(first + second + 1, -1.0)
+    np.minimum.at(extremes[0], right, nmi)
+    np.maximum.at(extremes[1], right, nmi)
+    met = np.unique(right)
+    at = met / (first + second)
+    low, high = mean - 5e-5, mean + 5e-5
+    squares = max(spread - 0.005, 0) ** 2 + low**2, (spread + 0.005) ** 2 + high**2
+    limits = {
+        "A_ub": np.stack([at, -at, at**2, -(at**2)]),
+        "b_ub": [high, -low, squares[1], -squares[0]],
+        "A_eq": np.ones((1, len(at))),  # shares of the runs
+        "b_eq": [1],
+    }
+    least = scipy.optimize.linprog(extremes[0][met], **limits)
+    most = scipy.optimize.linprog(-extremes[1][met], **limits)
+    return least.fun, -most.fun
+
+
+def test_rjsnmf_10_a_fourth_row_is_impossible_with_its_own_spread():
+    impossible = {}
+    for method, figures in printed.REC_TALK.items():
+        for task, sizes in enumerate(REC_TALK_SIZES):
+            mean, nmi = figures[2 * task : 2 * task + 2]
+            least, most = mean_nmi_range(*sizes, mean, printed.REC_TALK_SPREAD[method][task])
+            if not least - 5e-5 <= nmi <= most + 5e-5:
+                impossible[method, task + 1] = round(least, 2), round(most, 2)
+    assert impossible == {
+        ("NMF+KM", 1): (0.08, 0.22),
+        ("Aug-NMF+KM", 1): (0.09, 0.25),
+        ("Aug-NMF+KM", 2): (0.24, 0.42),
+        ("RJSNMF+KM", 1): (0.88, 0.94),  # 0.793 is printed
+    }
+    # For classes of other sizes (shares of 0.5 to 0.6) it is no different.
+    other = [mean_nmi_range(100 + more, 100 - more, 0.9674, 0.11)[0] for more in (0, 10, 20)]
+    assert min(other) > 0.85
 
 
 def test_rjsnmf_11_the_bound_of_lemmas_2_to_4_lies_below_the_objective():
@@ -255,3 +297,14 @@ def test_rghctc_one_average_of_sixteen():
         for column in np.flatnonzero(np.abs(means - averages) > rounding):
             wrong[name, int(column)] = (averages[column], round(means[column], 5))
     assert wrong == {("images", 5): (0.4976, 0.4971)}  # NMI of SymNMF
+
+
+def test_rghctc_text_accuracies_are_no_means_of_ten_runs_on_600_texts():
+    def impossible(percentages):
+        """Which are no multiple of a text in 6000, whatever the ten runs were (both ends rounded)."""
+        texts = 60 * percentages
+        return np.floor(texts + 0.3 + 1e-9) < np.ceil(texts - 0.3 - 1e-9)
+
+    texts = impossible(printed.TEXTS[:-1, :4])
+    assert texts.sum(axis=0).tolist() == [5, 4, 0, 6]  # k-means, SymNMF, aPLSA, RGHCTC
+    assert not impossible(printed.IMAGES[:-1, :4]).any()  # 600 images, ten runs: all forty can be

@@ -254,9 +254,10 @@ def _read_texts(task):
         raise ValueError(f"--model {task.model} is for views of the same samples, not for texts.")
     columns = {"text": task.text, "outlet": task.outlet, "title": task.title}
     corpora = read_corpora(task.sources, **columns)
+    boolean = MODELS[model_name(task)].searches  # these take zeros and ones: which terms occur
     made = from_corpora(
         corpora,
-        vectorizer_options={"stop_words": read_stop_words(task.stop_words)},
+        vectorizer_options={"stop_words": read_stop_words(task.stop_words), "binary": boolean},
         min_items=task.min_documents,
         how=task.align or "union",
         weighting="tfidf" if task.tfidf else "counts",

@@ -66,6 +66,8 @@ def _without_use(task) -> Iterator[tuple[tuple[str, ...], str]]:
         yield ("specific",), "--total says what is left for each source"
     if isinstance(task, Solving) and MODELS[name].searches:
         yield ("solver", "tol", "init"), f"--model {name} has a search of its own"
+    if MODELS[name].searches:
+        yield ("tfidf",), f"--model {name} takes zeros and ones"
     if isinstance(task, Fit) and not task.distributed:
         yield ("coordinator", "processes", "process"), "it is of --distributed"
     if isinstance(task, Fit) and task.distributed:

@@ -136,3 +136,12 @@ def test_counts_of_texts_stay_counts(corpus):
     assert texts.titles[1][3] == "Title 3" and texts.ids[0][0] == "daily0"
     assert all(np.array_equal(x.data, np.round(x.data)) for x in texts.sources)
     assert texts.named()["weekly"].samples[0] == "weekly0"
+
+
+def test_texts_go_into_a_boolean_model_as_the_terms_that_occur(corpus, tmp_path, capsys):
+    paths, out = [str(corpus / outlet) for outlet in WORDS], str(tmp_path / "bits")
+    asked = ["--model", "jsbmf", "--shared", "1", "--specific", "2", "-q", "-o", out]
+    assert main(["fit", *paths, *asked, "--stop-words", "english"]) == 0
+    assert main(["retrieve", out, "--query", "goal", "--top", "5"]) == 0
+    found = [line.split()[1] for line in capsys.readouterr().out.splitlines()[1:]]
+    assert sorted(found) == [f"daily{i}" for i in range(1, 10, 2)]

@@ -29,6 +29,7 @@ UNUSED = {
     "solver": [(BOOLEAN, "hals")],
     "tol": [(BOOLEAN, "0.1")],
     "init": [(BOOLEAN, "random")],
+    "tfidf": [(BOOLEAN, None), (["news", *BOOLEAN[2:]], None)],
     "coordinator": [(NMF, "host:1")],
     "processes": [(NMF, "2")],
     "process": [(NMF, "1")],

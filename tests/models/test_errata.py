@@ -265,6 +265,9 @@ def test_rjsnmf_6_sign_of_the_multipliers():
     multipliers = -gradient  # from grad + A = 0
     assert np.allclose(multipliers[W > 0], 0, atol=1e-10)
     assert np.any(W == 0) and np.all(multipliers[W == 0] < 0)
+    # The gradients printed below it carry 2 A^w; the derivative of the term is A^w.
+    slope = jax.grad(lambda w: jnp.trace(multipliers @ w.T))(jnp.asarray(W))
+    np.testing.assert_allclose(slope, multipliers, rtol=1e-6)
 
 
 def test_rjsnmf_7_an_elementwise_bound_does_not_prove_a_joint_step():
