@@ -33,6 +33,7 @@ from jaxshared.solvers.accelerated import Accelerated
 from jaxshared.solvers.blocks import filled, kept, unit_columns
 from jaxshared.solvers.newton import polished
 from jaxshared.solvers.sensitivity import (
+    at_rest,
     column_curvature,
     held_solution,
     in_units,
@@ -126,9 +127,12 @@ def _implicit_jvp(run, model, primals, tangents):
     dz = sensitivity(problem.gradient, z, arguments, moves, clear=clear, scale=scale)
     # Where it is differentiated a fit is at that minimum: a slope of what is made of it is taken there too.
     params, dparams = jax.jvp(problem.finished, (z, *arguments), (dz, *moves))
-    # To first order the objective does not feel that the minimum moves.
+    # To first order the objective does not feel that the minimum moves, if it is one.
     least = functools.partial(problem.objective, z)
     objective, dobjective = jax.jvp(least, arguments, moves)
+    rest = unrest(best, problem.gradient(best, *fixed), scale)
+    # A factor: what stands in a condition is lost in reverse mode.
+    dobjective *= jnp.where(at_rest(rest), jnp.ones_like(objective), jnp.nan)
     still = jax.tree.map(_zero_tangent, result)
     result = result._replace(params=params, objective=objective)
     return result, still._replace(params=dparams, objective=dobjective)
@@ -152,7 +156,7 @@ class _Reduced:
         self.blocks = [b for b, move in enumerate(moves) if move is not Move.CLOSED_FORM]
         # What is a model's own depends on no scale; what is no sum of terms and penalties may.
         self.factorises = isinstance(model, Factorisation)
-        self.penalties = model.penalties if self.factorises and not model.frozen else ()
+        self.penalties = model.penalties if self.factorises else ()
         self.spheres = [b for b in self.blocks if constraints[b] is Constraint.SPHERE]
 
     def taken(self, params):
@@ -213,7 +217,10 @@ class _Reduced:
         value = lambda z: self.value(z, *arguments)
         scale = lambda z: self.scale(z, *arguments)
         if self.penalties and not self.spheres:
-            held = self.held(z, *arguments)
+            held = self.held(z, *arguments, by=("penalty",))
+            if self.model.frozen:  # where a basis stays, its coef is not free to be balanced
+                stays = self.held(z, *arguments, by=("value",))
+                held = jax.tree.map(lambda penalty, value: penalty & ~value, held, stays)
             z = scales.balanced(
                 self.one, lambda z: self.penalty(z, *arguments), self.places, z, held
             )
@@ -237,10 +244,13 @@ class _Reduced:
         """The blocks in the gauge of the model."""
         return self.taken(self.model.normalise(self.put_back(z)))
 
-    def held(self, z, *arguments):
+    def held(self, z, *arguments, by=("value", "penalty")):
         """For every column whether a penalty, or what is frozen, holds its scale."""
-        names = ["value"] if self.model.frozen or not self.factorises else []
-        names += ["penalty"] if self.penalties else []
+        known = {
+            "value": self.model.frozen or not self.factorises,
+            "penalty": self.penalties,
+        }
+        names = [name for name in by if known[name]]
         if self.places is None or not names:
             return tuple(jnp.zeros(v.shape[1:], bool) for v in z)
         at = lambda name: lambda z: getattr(self, name)(z, *arguments)

@@ -206,7 +206,8 @@ def _implicit(find, model, rows, params, source, hyper, tol, max_sweeps):
 def _implicit_jvp(find, model, rows, primals, tangents):
     coef, left, lost = _implicit(find, model, rows, *primals)
     gradient = jax.grad(functools.partial(_value, model))
-    settled = jax.lax.stop_gradient(jnp.maximum(left, lost)) <= UNSETTLED
+    # Both by name: a maximum of many may drop a NaN.
+    settled = jax.lax.stop_gradient((left <= UNSETTLED) & (lost <= UNSETTLED))
     moved = sensitivity(gradient, coef, primals[:3], tangents[:3], rows=rows, settled=settled)
     return (coef, left, lost), (moved, jnp.zeros_like(left), jnp.zeros_like(lost))
 

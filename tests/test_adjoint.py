@@ -203,6 +203,29 @@ def test_what_depends_on_the_gauge_has_the_derivative_of_factors_whose_scales_ar
     np.testing.assert_allclose(found, difference, rtol=1e-5)
 
 
+def test_an_outcome_or_a_sample_that_is_not_finite_has_no_slope(x64):
+    """Conjugate gradients take no step for what is no number: zero came of it. In both modes, also where a
+    maximum of many rows loses one that is no number."""
+    rng = np.random.default_rng(0)
+    model, x = js.NMF(2), jnp.asarray(rng.gamma(0.7, size=(6, 5000)))
+    basis, bad = jnp.asarray(rng.random((6, 2))), x.at[2, 1].set(jnp.nan)
+    coefs = lambda x: js.project(model, js.Params((basis,), (None,)), x)
+    slope = jax.jit(jax.grad(lambda x: jnp.sum(coefs(x))))(bad)
+    moved = jax.jit(lambda x, by: jax.jvp(coefs, (x,), (by,))[1])(x, bad - x)
+    for found in (slope.T, moved):
+        np.testing.assert_array_equal(np.isnan(found).all(axis=1), np.arange(5000) == 1)
+        assert np.isfinite(found[2:]).all()
+
+    small, start = x[:, :7], js.Params((basis,), (jnp.ones((7, 2)),))
+
+    def outcome(size, share):
+        source = (size * small,)
+        return share * score(model, js.solve(model, start, source, model.hyper((small,))).params)
+
+    slope = jax.jit(jax.grad(outcome))
+    assert np.isfinite(slope(1.0, 1.0)) and np.isnan(slope(1.0, jnp.nan))
+
+
 def test_the_adjoint_is_one_of_three():
     params, x = js.Params((jnp.ones((3, 1)),), (jnp.ones((4, 1)),)), jnp.ones((3, 4))
     hyper = js.NMF(1).hyper((x,))
@@ -230,25 +253,37 @@ def test_factors_whose_gauge_follows_the_weights_are_differentiated_in_it(x64):
     np.testing.assert_allclose(slope, 0, atol=1e-9)
 
 
-def test_scales_that_a_weak_ridge_holds_move_as_it_wants(x64):
-    """Against the singular value decomposition, which says what one component with a ridge is."""
+@pytest.mark.parametrize("frozen", [False, True])
+def test_scales_that_a_weak_ridge_holds_move_as_it_wants(frozen, x64):
+    """Against the singular value decomposition, which says what one component with a ridge is; also beside
+    one whose basis stays, on a feature and a sample of its own: where a basis stays no scale is exchanged."""
     x = jnp.asarray(np.random.default_rng(0).gamma(0.7, size=(6, 7)))
-    model = js.NMF(1, penalties=(js.L2("coefs"), js.L2("bases")))
-    hyper, start = model.hyper((x,)), model.init(jax.random.key(0), (x,))
     change = jnp.asarray(np.random.default_rng(7).standard_normal(x.shape)) * x
     weights = jnp.asarray(np.random.default_rng(5).random((6, 1)))
+    penalties = js.L2("coefs"), js.L2("bases")
+    model, wide = js.NMF(1, penalties=penalties), lambda z: z
+    start = js.Params((jnp.ones((6, 1)),), (jnp.ones((7, 1)),))
+    if frozen:
+        model = js.NMF(2, penalties=penalties, frozen=((0, (1,)),))
+        wide = lambda z: jnp.zeros((7, 8)).at[:6, :7].set(z).at[6, 7].set(1.0)
+        pairs = ((start.bases[0], 7), (start.coefs[0], 8))
+        start = [jnp.zeros((n, 2)).at[: n - 1, :1].set(z).at[n - 1, 1].set(1.0) for z, n in pairs]
+        start = js.Params((start[0],), (start[1],))
+    hyper, rows = model.hyper((wide(x),)), wide(x).shape[0]
 
     def found(strength, t):
         own = hyper._replace(l2_coefs=strength, l2_bases=strength)
-        params = js.solve(model, start, (x + t * change,), own, tol=1e-7).params
-        return jnp.sum(weights * params.bases[0]), score(model, params)
+        source = wide(x + t * change)
+        (basis,), (coef,) = js.solve(model, start, (source,), own, tol=1e-7).params
+        basis, coef = basis[:6, :1], coef[:7, :1]
+        return jnp.sum(weights * basis), score(model, js.Params((basis,), (coef,)))
 
     def expected(strength, t):
         left, size, right = jnp.linalg.svd(x + t * change, full_matrices=False)
-        price = hyper.scales[0] / 6**0.5  # of a basis and a coef whose norms multiply to one
+        price = hyper.scales[0] / rows**0.5  # of a basis and a coef whose norms multiply to one
         product = size[0] - strength * price / hyper.weights[0]
-        basis = jnp.abs(left[:, :1]) * (product * price * 6) ** 0.5
-        coef = jnp.abs(right[:1].T) * (product / (price * 6)) ** 0.5
+        basis = jnp.abs(left[:, :1]) * (product * price * rows) ** 0.5
+        coef = jnp.abs(right[:1].T) * (product / (price * rows)) ** 0.5
         return jnp.sum(weights * basis), score(model, js.Params((basis,), (coef,)))
 
     def slopes(function):

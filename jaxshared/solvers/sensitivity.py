@@ -22,6 +22,7 @@ from jax.flatten_util import ravel_pytree
 from jaxshared.solvers.blocks import largest
 
 __all__ = [
+    "at_rest",
     "can_move",
     "column_curvature",
     "conjugate_gradients",
@@ -50,8 +51,8 @@ def sensitivity(
     array, are independent problems. ``clear`` takes out of a direction what the function does not depend on
     (the gauge of a factorisation). ``scale`` is a rough curvature for every entry of z; by default that of
     its columns. The result is linear in ``tangents`` and can itself be differentiated, in both modes. It is
-    NaN where z is no minimum or the system could not be solved; of independent rows, those that are asked
-    for and that are not ``settled`` or not solved.
+    NaN where z is no minimum, the system could not be solved or what is asked is not finite; of independent
+    rows, those that are asked for and that are not ``settled`` or not solved.
 
     >>> quadratic = lambda z, goal: 3 * (z - goal)
     >>> z, goal = jnp.array([[2.0, 0.0]]), jnp.array([[2.0, -1.0]])
@@ -63,6 +64,7 @@ def sensitivity(
     scale, slope = column_curvature(here, fixed) if scale is None else scale, here(fixed)
     free = positive_part(fixed, slope, scale)
     rest = unrest(fixed, slope, scale)
+    finite = lambda v: jnp.all(jnp.isfinite(v), axis=-1, keepdims=True)
     sure = True if settled is None else jnp.reshape(settled, (-1, 1))
     there, home = in_units(scale, free, clear)
     _, change = jax.jvp(lambda *a: gradient(z, *a), arguments, tangents)
@@ -76,12 +78,15 @@ def sensitivity(
         if rows:
             y, left = held_solution(image, home(right), rows=True)
             known = (left <= max(UNSOLVED, 10 * jnp.finfo(left.dtype).eps ** 0.5)) & sure
+            # By name: conjugate gradients take no step for what is not finite, and zero is no slope.
+            known &= finite(fixed) & finite(right)
             asked = jnp.any(right != 0, axis=-1, keepdims=True)
             return flatten(jnp.where(known | ~asked, there(y), jnp.nan))
         # Of all that was asked, also of what cannot move: an error that is least itself has no other slope.
         whole = _dot(right, jax.tree.map(jnp.divide, right, scale))
         y, left = held_solution(image, home(right), rest, whole)
-        known = (left <= UNSOLVED) & (rest <= jnp.finfo(rest.dtype).eps ** 0.5) & jnp.all(sure)
+        known = (left <= UNSOLVED) & at_rest(rest) & jnp.all(sure)
+        known &= finite(flatten(right))
         return jnp.where(known, flatten(there(y)), jnp.nan)
 
     def operator(v):
@@ -194,6 +199,11 @@ def unrest(z, slope, scale):
     away = sum(jnp.sum(g * g / s) for _, g, s in zip(*leaves))
     size = sum(jnp.sum(v * v * s) for v, _, s in zip(*leaves))
     return jnp.sqrt(away / jnp.maximum(size, jnp.finfo(size.dtype).tiny))
+
+
+def at_rest(unrest):
+    """Whether a point is a minimum, as far as a derivative there can tell."""
+    return unrest <= jnp.finfo(unrest.dtype).eps ** 0.5
 
 
 def held_solution(product, right, unrest=0.0, whole=0.0, *, rows=False):
