@@ -48,6 +48,19 @@ def test_backtracked_gradient_steps_can_be_walked_back_through(x64):
     assert np.isfinite(reverse) and abs(reverse) > 1e-3
 
 
+@pytest.mark.parametrize("solver", [js.HALS(), js.ProjectedGradient()], ids=["HALS", "gradient"])
+def test_steps_feel_how_the_largest_entry_weight_moves(solver, x64):
+    """It bounds their length; without it slopes by entry weights were off by up to 2.6 times."""
+    rng = np.random.default_rng(0)
+    x, weights = (jnp.asarray(0.2 + rng.random((6, 7))) for _ in range(2))
+    change, model = rng.standard_normal((6, 7)), js.NMF(2)
+    start, hyper = model.init(jax.random.key(0), (x,)), model.hyper((x,))
+    options = {"solver": solver, "max_steps": 5, "tol": None}
+    outcome = lambda w: js.solve(model, start, (js.weighted(x, w),), hyper, **options).objective
+    reverse, forward, difference = slopes(outcome, weights, change)
+    np.testing.assert_allclose([reverse, forward], difference, rtol=1e-5)
+
+
 def test_strict_types_hold_for_hoyers_penalty():
     model, x = js.NMF(3, penalties=(js.Hoyer("coefs"),)), js.as_source(np.ones((5, 6), np.float32))
     start = model.init(jax.random.key(0), (x,))

@@ -112,8 +112,8 @@ def _traced(source, weights, name):
     _check_shapes(np.shape(source), np.shape(weights), name)
     dtype = float_type(jnp.result_type(source, weights))
     source, weights = (jnp.asarray(each, dtype) for each in (source, weights))
-    top = jax.lax.stop_gradient(jnp.max(weights))  # a bound, of which no minimum depends
-    return Weighted(jnp.where(weights > 0, source, 0), weights, top)
+    # Steps are as long as the largest weight lets them be, so their derivative needs that of it.
+    return Weighted(jnp.where(weights > 0, source, 0), weights, jnp.max(weights))
 
 
 def _check_shapes(source, weights, name):
