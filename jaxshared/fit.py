@@ -12,7 +12,7 @@ import numpy as np
 
 from jaxshared.base import Model, Result, Solver, Status
 from jaxshared.checkpoint import kept_at
-from jaxshared.checks import check_unused, concrete, flag, instance_of, whole_number
+from jaxshared.checks import check_unused, concrete, flag, instance_of, random_key, whole_number
 from jaxshared.data.names import tell
 from jaxshared.data.split import bare, under_plain_mesh
 from jaxshared.drive import LIKELY_STEPS, PROGRAM, Batch, Course, Drive, lane_work
@@ -31,7 +31,6 @@ from jaxshared.places import places_of
 from jaxshared.problem import (
     TOL,
     Problem,
-    check_key,
     checked_solver,
     given_tol,
     prepare,
@@ -92,7 +91,7 @@ def fit(
     >>> result.status.name, round(float(result.objective), 4)
     ('CONVERGED', 0.0)
     """
-    check_key(key)
+    random_key(key)
     instance_of(model, "model", Model, "js.NMF(4)")
     concrete("js.fit", sources, key, hyper, init, tol)
     flag(progress, "progress")

@@ -11,19 +11,20 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from jaxshared.arrays import at_hand
 from jaxshared.base import Model
-from jaxshared.checks import hyper_of, solver_of, tolerance
+from jaxshared.checks import hyper_of, short, solver_of, tolerance
 from jaxshared.data.names import Names, oriented
 from jaxshared.data.sources import checked_sources
 from jaxshared.data.split import bare
+from jaxshared.factorisation import Factorisation
 from jaxshared.solvers import Accelerated
 
 __all__ = [
     "TOL",
     "Problem",
-    "check_key",
     "checked_solver",
     "given_tol",
     "named_hyper",
@@ -80,7 +81,7 @@ def checked_hyper(model, sources, hyper):
         hyper = named_hyper(model, sources, dict(hyper or {}))
     elif not (isinstance(hyper, tuple) and getattr(hyper, "_fields", ())):
         hyper_of(hyper, model.hyper(sources)._fields)
-    _check_hyper(model, hyper)
+    _check_hyper(model, sources, hyper)
     dtype = sources[0].dtype
     return jax.tree.map(lambda value: _cast(value, dtype), hyper)
 
@@ -100,15 +101,33 @@ def named_hyper(model, sources, changes):
         ) from error
 
 
-def _check_hyper(model, hyper):
-    """Strengths and weights are not negative: halves of a gradient rest on that."""
-    if 2 in model.signed:
-        return
+def _check_hyper(model, sources, hyper):
+    """The names that belong to the model, a weight for each source, and numbers from 0 up.
+
+    Halves of a gradient rest on their signs.
+    """
+    if isinstance(model, Factorisation):
+        names = ("weights", *(name for each in model.all_penalties for name in each.names))
+        if set(hyper._fields) != set(names) or _count(hyper.weights) != len(sources):
+            raise ValueError(
+                f"hyper is {short(hyper)}: {type(model).__name__} takes {', '.join(dict.fromkeys(names))}, "
+                f"with a weight for each of {len(sources)} sources. Pass what model.hyper(sources) returned."
+            )
     for path, leaf in jax.tree.leaves_with_path(hyper):
-        number = not isinstance(leaf, jax.core.Tracer) and not _is_index(leaf)
-        if number and not bool((at_hand(leaf) >= 0).all()):
-            name = jax.tree_util.keystr(path).lstrip(".")
+        if isinstance(leaf, jax.core.Tracer):
+            continue
+        name = jax.tree_util.keystr(path).lstrip(".")
+        held = at_hand(leaf)
+        real = held.dtype.kind in "biuf" or jnp.issubdtype(held.dtype, jnp.floating)
+        if not real or (name.startswith("weights") and held.ndim > (len(path) == 1)):
+            raise TypeError(f"{name} is {short(leaf)}: it must be a finite number, 0 or more.")
+        if 2 not in model.signed and not _is_index(leaf) and not bool((held >= 0).all()):
             raise ValueError(f"{name} is {leaf}: it must be finite and 0 or more.")
+
+
+def _count(weights):
+    """How many there are, in a tuple or in an array; None of a single one."""
+    return len(weights) if isinstance(weights, tuple | list) or np.ndim(weights) else None
 
 
 def _cast(value, dtype):
@@ -118,14 +137,6 @@ def _cast(value, dtype):
 
 def _is_index(value):
     return jnp.issubdtype(jnp.result_type(value), jnp.integer) and jnp.ndim(value) > 0
-
-
-def check_key(key):
-    """A random key, or an error that shows how to make one."""
-    if not isinstance(key, jax.Array) or not (
-        jnp.issubdtype(key.dtype, jax.dtypes.prng_key) or key.shape == (2,)
-    ):
-        raise TypeError(f"key is {key!r}: pass a random key, for example jax.random.key(0).")
 
 
 def given_tol(tol):

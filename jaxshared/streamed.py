@@ -60,7 +60,7 @@ def fit_stream(model, sources, *, key, hyper, solver, max_steps, tol, progress, 
     facts = [look(source, f"sources[{i}]") for i, source in enumerate(sources)]
     run = _Run(model, sources, facts, key, hyper, solver, coefs, forget)
     told = [(f.features, f.samples, f.total, f.squares) for f in facts]
-    problem = ("stream", model, solver, max_steps, forget, key, told, run.hyper)
+    problem = ("stream", model, solver, max_steps, tol, forget, key, told, run.hyper)
     kept = kept_at(checkpoint, *problem)
     found = kept.load() if kept else None
     run.open(found is not None, digest(*problem, checkpoint and os.path.abspath(checkpoint)))
@@ -305,7 +305,8 @@ class _Run:
                 history.append(value)
                 bar.set_postfix_str(f"objective {value:.6g}", refresh=False)
                 status = status_of(history, done, tol)
-                if kept and (self.folder or kept.due() or done == max_steps):
+                ended = done == max_steps or status is not Status.MAX_STEPS
+                if kept and (ended or self.folder or kept.due()):
                     self._save(kept, bases, sums, history, done, status)
         params = self.like._replace(bases=tuple(bases))
         for ref, coef in self.coefs.end().items():

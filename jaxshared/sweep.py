@@ -26,6 +26,7 @@ from jaxshared.checks import (
     hyper_of,
     instance_of,
     place,
+    random_key,
     whole_number,
 )
 from jaxshared.cover import active, check_fits, covering, rank_groups, widened, widened_params
@@ -46,7 +47,6 @@ from jaxshared.places import places_of
 from jaxshared.problem import (
     TOL,
     Problem,
-    check_key,
     checked_solver,
     given_tol,
     searched_sources,
@@ -171,7 +171,7 @@ def sweep(
         options = dict(key=key, restarts=restarts, points=points, hyper=hyper, max_steps=max_steps)
         shown = dict(progress=progress, checkpoint=checkpoint)
         return _search(model, sources, rows, **options, **shown, **axes)
-    check_key(key)
+    random_key(key)
     restarts = whole_number(restarts, "restarts")
     max_steps = whole_number(max_steps, "max_steps")
     batch_size = None if batch_size is None else whole_number(batch_size, "batch_size")

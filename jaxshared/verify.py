@@ -11,9 +11,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxshared.base import Constraint, Model, Move, block_of, check_gradient, put, references
+from jaxshared.checks import random_key
 from jaxshared.data.split import bare, under_plain_mesh
 from jaxshared.factorisation import Factorisation
-from jaxshared.problem import Problem, check_key
+from jaxshared.problem import Problem
 from jaxshared.solvers import Multiplicative
 from jaxshared.solvers.blocks import largest, violation_by
 from jaxshared.typing import AnyHyper, Array, Sources
@@ -92,7 +93,7 @@ def verify(
     >>> report.ok
     True
     """
-    check_key(key)
+    random_key(key)
     check_gradient(model)
     problem = Problem.of(model, sources, rows=rows)
     with jax.enable_x64(True):

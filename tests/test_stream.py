@@ -188,6 +188,15 @@ def test_a_fit_leaves_the_coefs_of_another_alone(tmp_path):
         js.fit(js.NMF(3), js.stream(array, coefs=tmp_path / "coefs"), **kept)
 
 
+def test_a_fit_to_another_tolerance_is_not_gone_on_from(tmp_path):
+    """A checkpoint that had converged by a loose tolerance was the answer to a strict one."""
+    array = make_sources(ROWS["NMF"])[0].T.astype(np.float32)
+    kept = options() | dict(checkpoint=tmp_path / "fit.npz", tol=1e6)
+    assert js.fit(js.NMF(3), js.stream(array), **kept).num_steps < 12
+    with pytest.raises(ValueError, match="other settings"):
+        js.fit(js.NMF(3), js.stream(array), **(kept | dict(tol=1e-6)))
+
+
 def test_forgetting_comes_near_in_fewer_passes():
     rng = np.random.default_rng(0)
     x = (rng.gamma(1.0, size=(400, 4)) @ rng.gamma(1.0, size=(4, 20))).astype(np.float32)
@@ -219,8 +228,9 @@ def test_what_cannot_be_streamed_is_said(model, solver, words):
         js.fit(model, js.stream(np.ones((4, 3))), key=jax.random.key(0), solver=solver)
 
 
-def test_bad_entries_are_named_with_their_samples():
-    x = np.ones((5, 3))
+@pytest.mark.parametrize("dtype", [np.float64, ">f4", np.float16])
+def test_bad_entries_are_named_with_their_samples(dtype):
+    x = np.ones((5, 3), dtype)
     x[3, 1] = np.nan
     with pytest.raises(ValueError, match="feature 1, sample 3"):
         js.fit(js.NMF(2), js.stream(x, block=2), key=jax.random.key(0))

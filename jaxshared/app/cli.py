@@ -15,9 +15,7 @@ import sys
 import threading
 import warnings
 
-import jax
-
-from jaxshared.app import commands, read, settings
+from jaxshared.app import commands, read, settings, stops
 from jaxshared.app.heard import Heard
 from jaxshared.app.inputs import MODELS
 from jaxshared.app.runs import Interrupted
@@ -40,6 +38,10 @@ COMMANDS = {
 ADDRESS_SPACE = 3 * 10**9
 NO_ROOM = dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "the disk of {} is full")
 NO_ROOM[errno.EFBIG] = "a file in {} would be larger than is allowed (ulimit -f)"
+# What is wrong with what was asked for.
+INPUT = (ValueError, TypeError, ImportError, FileNotFoundError, PermissionError)
+NOTHING_LOST = "interrupted; nothing was lost that was already kept."
+NO_MEMORY = "RESOURCE_EXHAUSTED", "Out of memory"  # in JAX's words
 OUT_OF_MEMORY = "out of memory: use sparse files, fewer --restarts or lower ranks."
 
 EXAMPLES = """\
@@ -252,7 +254,7 @@ def main(arguments=None):
     try:
         if leave:
             arguments = sys.argv[1:]
-            signal.signal(signal.SIGTERM, _stop)
+            stops.listen()
             sys.unraisablehook = _again
             sys.stdout, sys.stderr = Heard(sys.stdout), Heard(sys.stderr)
             keep_programs()
@@ -266,19 +268,28 @@ def main(arguments=None):
     except Interrupted as error:
         return _stopped(error, leave)
     except KeyboardInterrupt:
-        return _stopped("interrupted; nothing was lost that was already kept.", leave)
-    except (ValueError, TypeError, ImportError, FileNotFoundError, PermissionError) as error:
+        return _stopped(NOTHING_LOST, leave)
+    except Exception as error:
+        if stops.asked():  # what foreign code made of a signal
+            return _stopped(NOTHING_LOST, leave)
+        return _failed(error, folder)
+
+
+def _failed(error, folder):
+    """One line and the exit code; what nobody has foreseen is raised again."""
+    text = str(error)
+    no_device = isinstance(error, RuntimeError) and "Unable to initialize backend" in text
+    if no_device or isinstance(error, INPUT):
         return _complain(error, 2)
-    except (MemoryError, jax.errors.JaxRuntimeError) as error:
-        told = "RESOURCE_EXHAUSTED" in str(error) or "Out of memory" in str(error)
-        if not told and not isinstance(error, MemoryError):
-            raise
+    full = isinstance(error, RuntimeError) and any(words in text for words in NO_MEMORY)
+    if full or isinstance(error, MemoryError):
         return _complain(OUT_OF_MEMORY, 1)
-    except OSError as error:
-        if error.errno in NO_ROOM:
-            why = NO_ROOM[error.errno].format(folder)
-            return _complain(f"{why}: no result was written.", 1)
-        return _complain(error, 1)
+    if not isinstance(error, OSError):
+        raise error
+    if error.errno in NO_ROOM:
+        why = NO_ROOM[error.errno].format(folder)
+        return _complain(f"{why}: no result was written.", 1)
+    return _complain(error, 1)
 
 
 def _all_heard(code):
@@ -320,10 +331,6 @@ def _asked(arguments):
         cls(**chosen),
         given.get("output") or given.get("run") or ".",
     )
-
-
-def _stop(number, frame):
-    raise KeyboardInterrupt
 
 
 def _stopped(error, leave):

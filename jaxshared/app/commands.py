@@ -211,6 +211,11 @@ def retrieve(task: Retrieve) -> int:
         raise ValueError(f"--source is {task.source} but the run has sources 0 to {count - 1}.")
     vocabulary = _terms(task, settings, result.names)
     idf = read_idf(task.run, task.source)
+    if idf is None and settings.get("tfidf"):
+        raise ValueError(
+            f"{task.run} has lost weights.csv, by which its terms were weighted: give the command of "
+            f"the run again, with --force."
+        )
     words = settings.get("stop_words")
     words = read_stop_words(words) if words == "english" or os.path.exists(words or "") else None
     expand = not task.exact
@@ -220,7 +225,8 @@ def retrieve(task: Retrieve) -> int:
     items = read_lines(task.items) if task.items else read_items(task.run, task.source) or known
     if items is not None and len(items) != size:
         raise ValueError(
-            f"{task.items} has {len(items)} lines but source {task.source} has {size} samples."
+            f"{task.items or f'documents.csv of {task.run}'} has {len(items)} lines but source "
+            f"{task.source} has {size} samples."
         )
     hits = search(
         model, result.params, queries.vectors, source=task.source, top=min(task.top, size)

@@ -21,6 +21,8 @@ class Heard:
         # Python has no stream where the descriptor is closed
         self._stream = open(os.devnull, "w") if stream is None else stream  # noqa: SIM115
         self.lost: OSError | None = None
+        if getattr(stream, "errors", None) == "strict":  # a letter that has no code is spelt out
+            stream.reconfigure(errors="backslashreplace")
 
     def write(self, text: str) -> int:
         """As of a file."""

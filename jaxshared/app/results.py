@@ -14,7 +14,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from jaxshared.app import report
+from jaxshared.app import report, stops
 from jaxshared.app.inputs import Inputs
 from jaxshared.app.settings import Fit, Folder
 from jaxshared.atomic import whole_file, write_text
@@ -66,31 +66,41 @@ def _write_texts(draft, inputs):
         write_csv(os.path.join(draft, DOCUMENTS), rows)
     if inputs.idf is not None:
         terms = inputs.vocabulary or range(len(inputs.idf[0]))
-        columns = [dict(zip(terms, own)) for own in inputs.idf]
         rows = [
-            {"term": term, **{str(at): float(own[term]) for at, own in enumerate(columns)}}
-            for term in terms
+            {"term": term, **{str(at): float(each) for at, each in enumerate(own)}}
+            for term, *own in zip(terms, *inputs.idf, strict=True)
         ]
         write_csv(os.path.join(draft, WEIGHTS), rows)
 
 
 def read_idf(folder: str, source: int) -> np.ndarray | None:
     """The weights of the terms of one source, as the fit had them; None where it had none."""
-    path = os.path.join(folder, WEIGHTS)
-    if not os.path.exists(path):
-        return None
-    return np.array([row[str(source)] for row in read_csv(path)], float)
+    return _as_written(
+        os.path.join(folder, WEIGHTS),
+        lambda rows: np.array([float(row[str(source)]) for row in rows]),
+    )
 
 
 def read_items(folder: str, source: int) -> tuple[str, ...] | None:
     """ "id  title" of the documents of one source, or None where there are none."""
-    path = os.path.join(folder, DOCUMENTS)
+
+    def shown(rows):
+        own = [(row["id"], row["title"]) for row in rows if int(row["source"]) == source]
+        return tuple(id if id == title else f"{id}  {title}" for id, title in own)
+
+    return _as_written(os.path.join(folder, DOCUMENTS), shown)
+
+
+def _as_written(path, read):
+    """What ``read`` makes of the rows of a table of ours, None without one; one line if it was edited."""
     if not os.path.exists(path):
         return None
-    rows = [row for row in _texts(path) if int(row["source"]) == source]
-    return tuple(
-        row["id"] if row["title"] == row["id"] else f"{row['id']}  {row['title']}" for row in rows
-    )
+    try:
+        return read(_texts(path))
+    except (KeyError, TypeError, ValueError, csv.Error):
+        raise ValueError(
+            f"{path} is not as the fit wrote it: give the command of the run again, with --force."
+        ) from None
 
 
 def write_report(draft: str, model, result, inputs: Inputs, task: Fit) -> bool:
@@ -132,6 +142,8 @@ def showing(task: Folder) -> Iterator[Shown]:
     try:
         yield shown
     except Exception as error:  # of matplotlib, scikit-learn, jinja2 or our own: the fit is done
+        if stops.asked():
+            raise KeyboardInterrupt from error
         shown.ok = False
         reason = " ".join(str(error).split())[:200] or type(error).__name__
         again = f"'jaxshared report {task.output}'" if isinstance(task, Fit) else "--force"
@@ -166,24 +178,10 @@ def write_csv(path, rows):
         table.writerows(rows)
 
 
-def read_csv(path):
-    """What :func:`write_csv` wrote; numbers are numbers again."""
-    return [{name: _number(text) for name, text in row.items()} for row in _texts(path)]
-
-
 def _texts(path):
-    """Its rows as they are written: an id may begin with zeros."""
+    """The rows of a table as they are written: an id may begin with zeros."""
     with open(path, newline="", encoding="utf-8") as file:
         return list(csv.DictReader(file))
-
-
-def _number(text):
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text
 
 
 def command_line(task: Folder) -> str:

@@ -50,6 +50,8 @@ __all__ = [
 
 SETTINGS = "settings.json"
 LOCK = ".lock"
+# A link that somebody put in its place is not followed.
+FLAGS = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
 # What a run writes; the first two are what it was run for.
 RESULTS = (
     *("result.npz", "table.csv", "factors.npz", "components.csv", "clusters.csv", "terms.txt"),
@@ -59,6 +61,7 @@ RESULTS = (
 CHECKPOINT = "checkpoint.npz"
 # Errors of a place where no file can be.
 NO_FOLDER = errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG
+NO_FOLDER += errno.ELOOP, errno.EISDIR, errno.EEXIST
 # Settings that are no part of a run, and those that only change how its result is shown.
 ASIDE = {"output", "force", "quiet", "again"}
 LOOKS = ("again", "names", "clusters", "top", "labels", "vocabulary")
@@ -77,9 +80,6 @@ def run_record(task: Fit | Sweep) -> dict:
     record["stop_words"] = _stop_words(task.stop_words)
     files = [*_deciding(record), *(record["labels"] or [])]
     files += [record["vocabulary"]] if task.vocabulary else []
-    for path in files:
-        if not os.path.exists(path) and ":" not in path:
-            raise FileNotFoundError(f"{path} does not exist.")
     record["files"] = file_marks(files)
     record["command"] = type(task).__name__.lower()
     record["version"] = __version__
@@ -109,6 +109,8 @@ def _plain(value):
 def read_settings(folder: str) -> dict:
     """The settings of a run, or an error that says what a run is."""
     path = os.path.join(folder, SETTINGS)
+    if os.path.exists(path) and not os.path.isfile(path):  # a device has no end
+        raise ValueError(f"{path} is no file: name another folder.")
     try:
         with open(path, encoding="utf-8") as file:
             found = json.load(file)
@@ -134,6 +136,8 @@ def file_marks(paths):
     out = {}
     for path in paths:
         file = path if os.path.exists(path) else path.rpartition(":")[0]
+        if not os.path.exists(file):
+            raise FileNotFoundError(f"{path} does not exist.")
         each = [
             os.stat(one) for one in ([file, *text_files(file)] if os.path.isdir(file) else [file])
         ]
@@ -156,8 +160,9 @@ def is_finished(folder: str, record: dict, *, force: bool = False) -> bool:
     A folder of another run, or with files of somebody else by the names of ours, is refused unless
     ``force`` is to start it afresh.
     """
-    if os.path.exists(folder) and not os.path.isdir(folder):
-        raise ValueError(f"{folder} is a file: name a folder with --output.")
+    if not folder or (os.path.exists(folder) and not os.path.isdir(folder)):
+        kind = f"{folder} is a file" if folder else "--output is empty"
+        raise ValueError(f"{kind}: name a folder with --output.")
     if force or not os.path.isdir(folder):
         return False
     left = _leftovers(folder)
@@ -194,8 +199,11 @@ def _differs(name, before, record):
 
 
 def _digest(folder, name):
+    path = os.path.join(folder, name)
+    if not os.path.isfile(path):
+        return None
     try:
-        with open(os.path.join(folder, name), "rb") as file:
+        with open(path, "rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError:
         return None
@@ -230,7 +238,7 @@ def locked(folder: str, cure: str = "name another folder with --output") -> Iter
 def _take(path, folder):
     """A handle of the lock file that holds the lock."""
     while True:
-        handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+        handle = os.open(path, FLAGS, 0o666)
         try:
             _lock(handle, folder)
             # whoever held it before may have removed the file that was opened here

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import csv
 import os
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxshared.data.tables import needed
+from jaxshared.data.files import check_regular, telling
+from jaxshared.data.tables import needed, opened
 
 __all__ = [
     "Corpus",
@@ -18,6 +21,9 @@ __all__ = [
     "read_corpora",
     "text_files",
 ]
+
+# Characters of one text in a table: as many as 2,000 pages.
+LONGEST = 2**23
 
 
 class Corpus(NamedTuple):
@@ -127,14 +133,25 @@ def _column(frame, name, path):
 def _frame(path):
     """A table as pandas reads it; an empty cell is an empty text."""
     pandas = needed("pandas", "text", "files")
-    if path.lower().endswith(".parquet"):
-        return pandas.read_parquet(path)
-    try:
-        frame = pandas.read_csv(path, sep=None, engine="python", keep_default_na=False, dtype=str)
-    except (ValueError, UnicodeError) as error:
-        raise ValueError(f"{path} cannot be read as a table of texts: {error}.") from None
+    check_regular(path)
+    with telling(path):
+        if path.lower().endswith(".parquet"):
+            return pandas.read_parquet(path)
+        how = dict(sep=None, engine="python", keep_default_na=False, dtype=str)
+        with opened(path) as file, _long_fields():
+            frame = pandas.read_csv(file, **how)
     first = str(frame.columns[0])
     return frame.set_index(first) if first.startswith("Unnamed: 0") or not first else frame
+
+
+@contextlib.contextmanager
+def _long_fields():
+    """A text may be longer than the 131,072 characters that Python's csv takes a field to have."""
+    before = csv.field_size_limit(LONGEST)
+    try:
+        yield
+    finally:
+        csv.field_size_limit(before)
 
 
 def _folders(path):
@@ -155,6 +172,7 @@ def _folder(path):
 
 
 def _text(path):
+    check_regular(path)
     try:
         with open(path, encoding="utf-8-sig") as file:
             return file.read()

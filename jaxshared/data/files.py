@@ -18,17 +18,25 @@ import numpy as np
 import scipy  # its parts are loaded when they are used
 
 from jaxshared.data.structure import (
-    array_head,
     check_archive,
     check_expansion,
     check_extent,
     check_structure,
     kind_of,
     readable_bytes,
+    whole_head,
 )
 from jaxshared.data.tables import Table, named_frame, needed, opened, read_table
 
-__all__ = ["KINDS", "Table", "read_lines", "read_source", "read_stop_words"]
+__all__ = [
+    "KINDS",
+    "Table",
+    "check_regular",
+    "read_lines",
+    "read_source",
+    "read_stop_words",
+    "telling",
+]
 
 #: Endings of the files that can be read.
 KINDS = (
@@ -70,18 +78,12 @@ def read_source(path, *, transpose=False, header=None, index=None) -> Table:
     kind = next((kind for kind in KINDS[::-1] if path.lower().endswith(kind)), None)
     if kind is None:
         raise ValueError(f"{path} is not a file that can be read: use {', '.join(KINDS)}.")
-    _check_regular(path)
-    try:
+    check_regular(path)
+    with telling(path):
         if kind.startswith((".csv", ".tsv")):
             table = read_table(path, tabs=kind.startswith(".tsv"), header=header, index=index)
         else:
             table = READERS[kind.removesuffix(".gz")](path, name if kind != ".parquet" else index)
-    except (MemoryError, ImportError):
-        raise
-    except Exception as error:  # whatever a reader stumbles over, it is the file that is told
-        if isinstance(error, OSError) and error.filename is not None:
-            raise
-        raise ValueError(_sentence(path, error)) from error
     if len(table.values.shape) != 2 or 0 in table.values.shape:
         raise ValueError(f"{path} has shape {table.values.shape}: a source is a matrix.")
     return table.T if transpose and kind not in (".h5ad", ".h5mu") else table
@@ -96,7 +98,7 @@ def read_lines(path):
     >>> read_lines(path)
     ('wheel', 'road')
     """
-    _check_regular(os.fspath(path))
+    check_regular(os.fspath(path))
     try:
         with open(path, encoding="utf-8-sig") as file:
             return tuple(file.read().splitlines())
@@ -109,7 +111,7 @@ def read_stop_words(given):
     return given if given in (None, "english") else list(read_lines(given))
 
 
-def _check_regular(path):
+def check_regular(path):
     """A device has no end, and a pipe cannot be read twice."""
     if not os.path.exists(path):
         raise FileNotFoundError(f"{path} does not exist.")
@@ -119,8 +121,20 @@ def _check_regular(path):
         raise ValueError(f"{path} is {kind}: name a file.")
 
 
+@contextlib.contextmanager
+def telling(path):
+    """Whatever a reader stumbles over inside, it is the file that is told, in one line."""
+    try:
+        yield
+    except (MemoryError, ImportError):
+        raise
+    except Exception as error:
+        if isinstance(error, OSError) and error.filename is not None:
+            raise
+        raise ValueError(_sentence(path, error)) from error
+
+
 def _sentence(path, error):
-    """One line that names the file, whoever found the fault."""
     reason = (str(error).splitlines() or [""])[0].rstrip(".") or type(error).__name__
     return f"{reason}." if reason.startswith(path) else f"{path} cannot be read: {reason}."
 
@@ -138,14 +152,9 @@ def _check_numbers(dtype):
 
 
 def _npy(path, name):
-    with open(path, "rb") as file:
-        shape, dtype = array_head(file)
-        claimed = math.prod(shape) * dtype.itemsize
-        left = os.path.getsize(path) - file.tell()
+    shape, _, dtype, _ = whole_head(path)
     _check_numbers(dtype)
-    if claimed > left:
-        raise ValueError(f"it claims {readable_bytes(claimed)} but holds {readable_bytes(left)}")
-    if not claimed:
+    if not math.prod(shape):
         return Table(np.empty(shape, dtype))
     # mapped, so that the one copy in memory is the one the solver works on
     return Table(np.load(path, mmap_mode="r", allow_pickle=False))

@@ -85,7 +85,9 @@ def _summed(block):
 
 def _complaint(block, name, samples):
     """What is wrong with the values of a block that begins with sample number ``samples``, and where."""
-    coo = scipy.sparse.coo_array(block)  # NaN is no zero
+    # scipy knows no halves, and no numbers of another byte order; NaN is no zero
+    held = block if scipy.sparse.issparse(block) else np.asarray(block, np.float64)
+    coo = scipy.sparse.coo_array(held)
     for bad, what in (
         (np.isnan(coo.data), "NaN"),
         (np.isinf(coo.data), "infinite"),

@@ -1,30 +1,24 @@
-"""Rows of a .npy, read in slices: what the disk gives goes straight to where it is used."""
+"""Rows of a .npy, and compressed rows in a folder, read in slices straight to where they are used."""
 
 from __future__ import annotations
 
 import dataclasses
 import errno
+import math
 import os
+from typing import Any
 
 import numpy as np
+import scipy  # its parts are loaded when they are used
 
-__all__ = ["Rows"]
+from jaxshared.data.structure import whole_head
+
+__all__ = ["CompressedRows", "Rows"]
 
 # Arrays that begin at multiples of so many bytes are not copied on their way to a CPU device.
 ALIGNED = 64
 # What a disk reads without the operating system's memory in between begins and ends at multiples of these.
 PAGE = 4096
-
-
-def _head(path):
-    """(shape, whether by columns, dtype) of a .npy and where its values begin; nothing is mapped."""
-    read = {
-        (1, 0): np.lib.format.read_array_header_1_0,
-        (2, 0): np.lib.format.read_array_header_2_0,
-    }
-    with open(path, "rb") as file:
-        version = np.lib.format.read_magic(file)
-        return read[version](file) if version in read else None, file.tell()
 
 
 def _larger_than_memory(path):
@@ -57,16 +51,16 @@ class Rows:
     @classmethod
     def of(cls, path):
         """Of a file; one that is written column after column is mapped after all."""
-        head, offset = _head(path)
-        if head is None or head[1] or len(head[0]) not in (1, 2) or head[2].hasobject:
-            return np.load(path, mmap_mode="r")
-        return cls(os.fspath(path), head[0], head[2], offset, _larger_than_memory(path))
+        shape, by_columns, dtype, offset = whole_head(path)
+        if by_columns and len(shape) > 1:
+            return np.load(path, mmap_mode="r", allow_pickle=False)
+        return cls(os.fspath(path), shape, dtype, offset, _larger_than_memory(path))
 
     def __len__(self):
         return self.shape[0]
 
     def __getitem__(self, rows):
-        row = int(np.prod(self.shape[1:])) * self.dtype.itemsize
+        row = math.prod(self.shape[1:]) * self.dtype.itemsize
         begin, size = self.offset + rows.start * row, (rows.stop - rows.start) * row
         found = self._directly(begin, size) if self.direct else None
         if found is None:
@@ -99,7 +93,65 @@ class Rows:
                 done += count
 
 
+@dataclasses.dataclass(frozen=True)
+class CompressedRows:
+    """Compressed rows: data.npy, indices.npy and indptr.npy in a folder, and shape.npy if need be."""
+
+    folder: str
+    data: Any
+    indices: Any
+    indptr: Any
+    shape: tuple
+
+    @classmethod
+    def at(cls, folder):
+        """Of a folder whose files fit together as far as their heads and ends tell."""
+        data, indices, indptr = (_line(folder, name) for name in ("data", "indices", "indptr"))
+        if not len(indptr):
+            raise ValueError(f"{folder} is damaged: indptr.npy is empty.")
+        if os.path.exists(os.path.join(folder, "shape.npy")):
+            sizes = _line(folder, "shape")
+            shape = tuple(sizes[slice(0, len(sizes))].tolist())
+        else:
+            largest = np.load(indices.path, mmap_mode="r").max(initial=-1)
+            shape = (len(indptr) - 1, int(largest) + 1)
+        if len(shape) != 2 or min(shape) < 1:
+            raise ValueError(f"{folder} has shape {shape}: a source is a matrix, and not empty.")
+        begin, end = (int(indptr[slice(at, at + 1)][0]) for at in (0, len(indptr) - 1))
+        if begin or end != len(data) or len(indices) != len(data) or len(indptr) != shape[0] + 1:
+            raise ValueError(
+                f"{folder} is damaged: indptr.npy goes from {begin} to {end} in {len(indptr) - 1} "
+                f"rows, but there are {len(data)} entries, {len(indices)} indices and {shape[0]} "
+                f"rows. It begins at 0 and ends at the number of entries."
+            )
+        return cls(folder, data, indices, indptr, shape)
+
+    def __getitem__(self, rows):
+        indptr = self.indptr[slice(rows.start, rows.stop + 1)]
+        begin, end = int(indptr[0]), int(indptr[-1])
+        if not 0 <= begin <= end <= len(self.data):
+            raise ValueError(
+                f"{self.folder} is damaged: rows {rows.start} to {rows.stop} go from {begin} to {end} "
+                f"of {len(self.data)} entries."
+            )
+        parts = self.data[slice(begin, end)], self.indices[slice(begin, end)], indptr - begin
+        return scipy.sparse.csr_array(parts, shape=(len(indptr) - 1, self.shape[1]))
+
+
 def _aligned(size, step):
     room = np.empty(size + step, np.uint8)
     first = -room.ctypes.data % step
     return room[first : first + size]
+
+
+def _line(folder, name):
+    """One of the files of a folder: real numbers, whole ones but for the data, along one axis."""
+    path = os.path.join(folder, f"{name}.npy")
+    found = Rows.of(path)
+    if len(found.shape) != 1 or found.dtype.kind not in ("biuf" if name == "data" else "iu"):
+        kind = "real" if name == "data" else "whole"
+        raise ValueError(
+            f"{path} is of shape {found.shape} and type {found.dtype}: one axis of {kind} numbers "
+            f"is needed."
+        )
+    return found

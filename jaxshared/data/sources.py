@@ -213,7 +213,7 @@ def _dense(source, name):
             array = array.astype(array.dtype.newbyteorder("="))
         array = array.astype(np.float64) if array.dtype == np.longdouble else array
         real = jnp.issubdtype(array.dtype, jnp.integer) or jnp.issubdtype(array.dtype, jnp.floating)
-        if not (real or array.dtype == bool):
+        if not (real or array.dtype == bool) or array.dtype.kind == "m":  # times are whole numbers
             raise TypeError(f"dtype {array.dtype}")
     except (TypeError, ValueError) as error:
         raise TypeError(

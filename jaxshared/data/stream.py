@@ -21,8 +21,9 @@ import scipy  # its parts are loaded when they are used
 from jaxshared.arguments import between, checked, maybe, path, whole
 from jaxshared.arrays import unmasked
 from jaxshared.checks import whole_number
+from jaxshared.data.files import check_regular, telling
 from jaxshared.data.names import Elsewhere, Table, as_table
-from jaxshared.data.rows import Rows
+from jaxshared.data.rows import CompressedRows, Rows
 from jaxshared.data.structure import check_structure
 from jaxshared.data.tables import needed
 
@@ -138,8 +139,22 @@ def _checked_rows(source, name="source"):
 
 
 def _of_path(path, block):
+    """Of a file, or a folder of files; what is wrong with one is told with its name, now or in a pass."""
+    if not os.path.isdir(path):
+        check_regular(path)
+    with telling(path):
+        found = _of_file(path, block)
+    return dataclasses.replace(found, blocks=functools.partial(_told, path, found.blocks))
+
+
+def _told(path, blocks):
+    with telling(path):
+        yield from blocks()
+
+
+def _of_file(path, block):
     if os.path.isdir(path) and os.path.exists(os.path.join(path, "indptr.npy")):
-        return _sliced(_Compressed.at(path), block)
+        return _sliced(CompressedRows.at(path), block)
     kind = os.path.splitext(path)[1]
     if kind == ".npy":
         return _sliced(_checked_rows(Rows.of(path), path), block)
@@ -204,46 +219,10 @@ def _parquet(path, names, block):
         yield np.stack([column.to_numpy(zero_copy_only=False) for column in batch.columns], 1)
 
 
-@dataclasses.dataclass(frozen=True)
-class _Compressed:
-    """Compressed rows on disk."""
-
-    data: Any
-    indices: Any
-    indptr: Any
-    shape: tuple
-
-    @classmethod
-    def at(cls, folder):
-        file = lambda name: os.path.join(folder, f"{name}.npy")
-        data, indices, indptr = (Rows.of(file(name)) for name in ("data", "indices", "indptr"))
-        if os.path.exists(file("shape")):
-            shape = tuple(int(size) for size in np.load(file("shape")))
-        else:
-            largest = np.load(file("indices"), mmap_mode="r").max(initial=-1)
-            shape = (len(indptr) - 1, int(largest) + 1)
-        begin, end = (int(indptr[slice(at, at + 1)][0]) for at in (0, len(indptr) - 1))
-        if begin or end != len(data) or len(indices) != len(data) or len(indptr) != shape[0] + 1:
-            raise ValueError(
-                f"{folder} is damaged: indptr.npy goes from {begin} to {end} in {len(indptr) - 1} "
-                f"rows, but there are "
-                f"{len(data)} entries, {len(indices)} indices and {shape[0]} rows. It begins at 0 and "
-                f"ends at the "
-                f"number of entries."
-            )
-        return cls(data, indices, indptr, shape)
-
-    def __getitem__(self, rows):
-        indptr = self.indptr[slice(rows.start, rows.stop + 1)]
-        stored = slice(int(indptr[0]), int(indptr[-1]))
-        parts = (self.data[stored], self.indices[stored], indptr - stored.start)
-        return scipy.sparse.csr_array(parts, shape=(len(indptr) - 1, self.shape[1]))
-
-
 def _sliced(matrix, block):
     samples, features = matrix.shape
     size = block or max(1, min(samples, BLOCK_BYTES // (4 * features)))
-    if block is None and (scipy.sparse.issparse(matrix) or isinstance(matrix, _Compressed)):
+    if block is None and (scipy.sparse.issparse(matrix) or isinstance(matrix, CompressedRows)):
         per_row = max(1, len(matrix.data) // max(samples, 1))
         size = max(1, min(samples, BLOCK_BYTES // (16 * per_row)))
     if block is None and size > TOGETHER:

@@ -27,6 +27,7 @@ __all__ = [
     "check_structure",
     "kind_of",
     "readable_bytes",
+    "whole_head",
 ]
 
 #: Rows and columns of a sparse matrix that are taken whatever it stores (a pointer each), and how
@@ -192,7 +193,7 @@ def check_archive(path):
     with zipfile.ZipFile(path) as archive:
         for info in archive.infolist():
             with archive.open(info) as file:
-                shape, dtype = array_head(file)
+                shape, _, dtype = array_head(file)
             claimed = math.prod(shape) * dtype.itemsize
             if claimed > info.file_size:
                 raise ValueError(
@@ -208,7 +209,7 @@ def check_archive(path):
 
 
 def array_head(file):
-    """Shape and dtype of a NumPy array, from its first bytes."""
+    """Shape of a NumPy array, whether it is written by columns, and dtype, from its first bytes."""
     try:
         version = np.lib.format.read_magic(file)
     except ValueError:
@@ -219,10 +220,23 @@ def array_head(file):
     }.get(version)
     if reader is None:
         raise ValueError(f"it is a NumPy file of version {version[0]}: save plain numbers")
-    shape, _, dtype = reader(file)
+    shape, by_columns, dtype = reader(file)
     if dtype.hasobject or dtype.kind == "V":
         raise ValueError(f"it holds {kind_of(dtype)}, not a matrix of numbers")
-    return shape, dtype
+    if min(shape, default=0) < 0:
+        raise ValueError(f"it says that its shape is {shape}")
+    return shape, by_columns, dtype
+
+
+def whole_head(path):
+    """What :func:`array_head` finds in a .npy that is as long as it says, and where its values begin."""
+    with open(path, "rb") as file:
+        shape, by_columns, dtype = array_head(file)
+        begin = file.tell()
+    claimed, left = math.prod(shape) * dtype.itemsize, os.path.getsize(path) - begin
+    if claimed > left:
+        raise ValueError(f"it claims {readable_bytes(claimed)} but holds {readable_bytes(left)}")
+    return shape, by_columns, dtype, begin
 
 
 def kind_of(dtype):

@@ -101,12 +101,12 @@ def _order(model, size, active, count):
     places, chosen = optax.assignment.hungarian_algorithm(cost)
     chosen = chosen[jnp.argsort(places)]
     # Within a set in the order of the fit: the assignment leaves it open, and rounding would decide.
-    kind = 2 * np.repeat(np.arange(len(model.ranks)), model.ranks) + ~active
+    kind = 2 * np.repeat(np.arange(len(model.ranks)), model.ranks) + jnp.where(active, 0, 1)
     return chosen[jnp.lexsort((chosen, kind))]
 
 
 def _floored(factor, active):
     """The factor without zeros in its active columns; the others stay zero."""
-    count = jnp.maximum(jnp.sum(active) * factor.shape[0], 1)
+    count = jnp.maximum(jnp.sum(active, dtype=factor.dtype) * factor.shape[0], 1)
     least = FLOOR * jnp.sum(jnp.where(active, factor, 0)) / count
     return jnp.where(active, jnp.maximum(factor, least), 0)

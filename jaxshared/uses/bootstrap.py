@@ -21,7 +21,7 @@ import numpy as np
 from jaxshared.alike import component_columns, kinds, paired
 from jaxshared.arguments import checked, maybe, whole
 from jaxshared.base import Model, Params, references
-from jaxshared.checks import place, whole_number
+from jaxshared.checks import place, random_key, whole_number
 from jaxshared.data.sparse import Sparse
 from jaxshared.data.sparse_products import places_of
 from jaxshared.data.weighted import Weighted
@@ -29,7 +29,7 @@ from jaxshared.given import factors_of, model_of, of_fit_sizes
 from jaxshared.losses import as_loss
 from jaxshared.lost import set_names, source_names
 from jaxshared.models.shared import SharedBasis
-from jaxshared.problem import Problem, check_key
+from jaxshared.problem import Problem
 from jaxshared.solve import solve
 from jaxshared.typing import AnyHyper, Array, Sources
 from jaxshared.uses.clustering import cluster_coefs
@@ -111,7 +111,7 @@ def bootstrap(
     (1.0, [0.0, 0.0, 0.0, 1.0, 1.0, 1.0])
     """
     checked(locals(), num_clusters=maybe(whole()))
-    check_key(key)
+    random_key(key)
     _check(model_of(model), level)
     draws, top = whole_number(draws, "draws", least=2), whole_number(top, "top")
     problem = Problem.of(model, sources, hyper, rows=rows)

@@ -17,12 +17,12 @@ import numpy as np
 from jaxshared.arguments import checked, each, whole
 from jaxshared.base import Model
 from jaxshared.checkpoint import beside
-from jaxshared.checks import check_unused, instance_of, whole_number
+from jaxshared.checks import check_unused, instance_of, random_key, whole_number
 from jaxshared.data.sources import as_sources, host
 from jaxshared.data.weighted import Weighted
 from jaxshared.losses import Squared, as_loss
 from jaxshared.models.shared import SharedBasis, SharedNMF
-from jaxshared.problem import check_key, searched_sources
+from jaxshared.problem import searched_sources
 from jaxshared.typing import Array, Path, Sources
 from jaxshared.uses.boolean_select import select_boolean
 from jaxshared.uses.choice import Curve, Selection, elbow, told
@@ -91,7 +91,7 @@ def select(
         restarts=whole(2),
         folds=whole(1),
     )
-    check_key(key)
+    random_key(key)
     instance_of(model, "model", Model, "js.NMF(4)")
     sources = searched_sources(model, sources, rows)[0]
     if model.searches:

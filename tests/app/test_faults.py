@@ -16,7 +16,7 @@ import pytest
 import jaxshared as js
 from jaxshared import checkpoint as checkpoints
 from jaxshared import drive as drives
-from jaxshared.app import cli, page, report, results, runs
+from jaxshared.app import cli, commands, page, report, results, runs, stops
 
 sys.path.insert(0, os.path.dirname(__file__))
 from faults import Faults, Killed
@@ -364,6 +364,22 @@ def test_a_report_that_fails_costs_no_factors(files, monkeypatch, capsys):
     model = js.load("out/result.npz")[1]
     assert model == js.JSNMF(1, (1, 1)) and {"terms.txt", "factors.npz"} <= set(os.listdir("out"))
     assert cli.main(["report", "out"]) == 0 and os.path.exists("out/report.html")
+
+
+def test_a_signal_that_comes_out_as_another_error_is_still_one(files, monkeypatch, capsys):
+    """A module torn while it is imported says "initialization failed": that was no fault of a report."""
+
+    def torn(*args, **options):
+        raise ImportError("initialization failed")
+
+    for name, at in ((report, "fit_sections"), (commands, "fit")):
+        with monkeypatch.context() as patch:
+            patch.setattr(name, at, torn)
+            patch.setattr(stops, "_heard", [signal.SIGTERM])
+            assert cli.main([*COMMANDS["fit"], "-o", "out"]) == 130
+        assert capsys.readouterr().err == f"jaxshared: {cli.NOTHING_LOST}\n"
+        assert "result.npz" not in os.listdir("out")
+    assert cli.main([*COMMANDS["fit"], "-o", "out"]) == 0 and os.path.exists("out/report.html")
 
 
 def test_settings_that_were_edited_are_refused_in_one_line(files, capsys):

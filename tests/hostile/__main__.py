@@ -164,7 +164,7 @@ def table(found, seconds):
         print(f"{name:<18}" + "".join(f"{counts[name, kind]:>14}" for kind in CLASSES))
     totals = collections.Counter(kind for kind, _, _ in found)
     print(f"{'all':<18}" + "".join(f"{totals[kind]:>14}" for kind in CLASSES))
-    files = sum(call.startswith(("file(", "load(")) for _, call, _ in found)
+    files = sum(call.startswith(("file(", "load(", "stream a file(")) for _, call, _ in found)
     print(f"{len(found)} calls, {files} of them files, JAX's default compilation; {seconds:.0f} s")
     wrong = [each for each in found if each[0] not in CLASSES[:2]]
     shown = {}

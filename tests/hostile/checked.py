@@ -142,6 +142,13 @@ def _file(file=None):
     return files.fit_file(*file)
 
 
+def _stream(file=None):
+    with tempfile.TemporaryDirectory(prefix="hostile-") as folder:
+        stream = js.stream(files.written(folder, *file), block=5)
+        result = js.fit(js.NMF(2), stream, key=jax.random.key(0), max_steps=2, restarts=1)
+    return check_factors(result.params)
+
+
 def _structure(shared=2, specific=(1, 2), loss="squared"):
     made = js.JSNMF(shared, specific, loss=loss)
     return "" if hash(made) == hash(js.JSNMF(shared, specific, loss=loss)) else "another hash"
@@ -217,6 +224,7 @@ CHECKED = {
     "verify": (_verify, {**SOURCE, "key": KEY}),
     "text.count_terms": (_texts, {"documents": TEXTS}),
     "file": (_file, {"file": None}),
+    "stream a file": (_stream, {"file": None}),
     "fit RJSNMF": (functools.partial(_fit, "RJSNMF"), {**SOURCE, "key": KEY, "hyper": values.COHERENCE}),
     "JSNMF": (_structure, {"shared": good(0, 3, np.int64(2)) | RANKS, "loss": LOSSES}
               | {"specific": good((1, 2), [2, 2], (1, 2, 3)) | bad((1,), 3, None, "ab", (1, -1), (1, 2.5))}),

@@ -22,6 +22,7 @@ CLASSES = ("right", "clear error", "raw error", "silent wrong", "hang", "crash")
 ALIASES = {
     "source": ("source", "matrix", "samples", "num_clusters"),
     "sources": ("source", "matrix", "samples"),
+    "file": ("hostile-", "sources[0]"),  # the folder that it is in
     "first": ("source", "matrix"),
     "second": ("source", "matrix"),
     "target": ("target", "matrix", "num_clusters"),
@@ -111,6 +112,8 @@ def _cannot_tell(call):
         return source in ("too many", "other features", "list of rows", repr([[1, 2], [3, 4]]))
     if call.function == "factors" and isinstance(source, str):
         return source == "None"
+    if call.function == "fit" and chosen.get("init") == "large" and "weights" in str(chosen):
+        return True  # each is within the range, their product is not
     if call.function == "fit" and chosen.get("model", "NMF") != "NMF":
         return (
             "weights" in str(chosen.get("hyper"))

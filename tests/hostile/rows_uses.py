@@ -47,6 +47,7 @@ from .values import (
     TOL,
     Value,
     bad,
+    either,
     good,
     plain,
 )
@@ -74,7 +75,7 @@ CALLS = {
     "retrieval.build_index": {"coefs": {n: v for n, v in COEFS.items() if n not in ("negative", "no_rank")}},
     "retrieval.search": {"index": made(index=("good", lambda: js.retrieval.build_index(plain().T[:, :3]))) | bad(None, 5, "a"), "queries": {n: v for n, v in COEFS.items() if n not in ("negative", "nothing")}, "top": good(3) | bad(0, 81, None, "a", 2.5, NAN)},
     "retrieval.match_tags": {"items": SPARSE, "queries": SPARSE, "top": good(3) | bad(0, 81, None, "a", 2.5, NAN)},
-    "retrieval.hide_features": {"source": SPARSE, "features": good([0, 1, 5]) | bad([], [64], [-1], None, "a", [0.5], 5, [0, 0]), "key": KEY, "share": SHARE},
+    "retrieval.hide_features": {"source": SPARSE, "features": good([0, 1, 5]) | bad([], [64], [-1], None, "a", [0.5], 5, [0, 0]), "key": KEY, "share": SHARE | either(0)},
     "retrieval.evaluate": {"ranking": made(ranking=("good", lambda: np.argsort(-plain()[:24, :30], axis=1)), outside=("bad", lambda: np.full((24, 30), 99)), negative=("bad", lambda: np.full((24, 30), -1)), floats=("bad", lambda: np.full((24, 30), 0.5)), flat=("bad", lambda: np.arange(30)), twice=("bad", lambda: np.zeros((24, 30), int))) | bad(None, 5, "a"),
                            "relevant": RELEVANCE, "scopes": good((1, 5)) | bad((), (0,), None, "a", (-1,), (2.5,)), "recall": good(0.1) | bad(-1, 2, NAN, "a", None)},
     "retrieval.find": {"model": made(JSNMF=("good", lambda: js.JSNMF(1, (1, 1))), other=("bad", lambda: js.JSNMF(2, (1, 1)))) | bad(None, 5), "result": made(result=("good", lambda: found_texts())) | bad(None, 5, "a"), "query": good("red car") | bad(None, 5, ["red"]), "texts": made(texts=("good", texts)) | bad(None, 5, "a"), "source": good(0, 1) | bad(2, -1, "a", None, 0.5), "top": good(2) | bad(0, -1, None, "a", 2.5)},

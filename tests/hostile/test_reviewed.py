@@ -1,6 +1,7 @@
 """What readers of issue after issue have broken, by name: wrong in silence once, or in foreign words."""
 
 import contextlib
+import dataclasses
 import io
 import json
 import os
@@ -20,7 +21,10 @@ from jaxshared import estimators, processes
 from jaxshared.app import cli, heard, runs, settings
 from jaxshared.checkpoint import digest
 from jaxshared.data.files import read_source
+from jaxshared.fit import prepare
 from jaxshared.uses import stability
+
+from ..table import ROWS, make_sources
 
 KEY = jax.random.key(0)
 RNG = np.random.default_rng(0)
@@ -284,3 +288,49 @@ def test_a_fit_with_names_knows_data_that_lie_the_other_way_round():
     assert asked.items.tolist() == same.items.tolist()
     turned = js.graph.neighbour_graph(LOW.T, rows="samples")
     np.testing.assert_array_equal(turned.degrees, js.graph.neighbour_graph(LOW).degrees)
+
+
+def _other_hyper(change):
+    own = js.NMF(2).hyper((np.ones((6, 8), np.float32),))
+    return {
+        "of another model": js.RJSNMF(1, (1, 1)).hyper((np.ones((6, 8)), np.ones((6, 8)))),
+        "of two sources": own._replace(weights=(1.0, 1.0)),
+        "weights in a row": own._replace(weights=(np.ones(1),)),
+        "a word": own._replace(weights=("a",)),
+    }[change]
+
+
+@pytest.mark.parametrize(
+    "change", ["of another model", "of two sources", "weights in a row", "a word"]
+)
+def test_hyper_parameters_of_something_else_are_refused(change):
+    """Those of another model were taken, and its strengths ignored without a word."""
+    with pytest.raises((ValueError, TypeError), match=r"hyper is|weights"):
+        js.fit(js.NMF(2), np.ones((6, 8)), key=jax.random.key(0), hyper=_other_hyper(change))
+
+
+def test_times_and_batches_of_keys_are_refused_in_our_words():
+    with pytest.raises(TypeError, match="not a matrix of real numbers"):
+        js.as_source(np.ones((3, 4), "m8[s]"))
+    with pytest.raises(TypeError, match=r"(?s)key is .*: pass a random key"):
+        js.fit(js.NMF(2), np.ones((6, 8)), key=jax.random.split(jax.random.key(0), 3))
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_hyper_parameters_of_the_model_are_taken(name):
+    row = ROWS[name]
+    penalties = (js.L1("coefs", name="sparse"), js.Hoyer("bases"), js.L2("bases"))
+    penalties = (
+        penalties if name not in ("MultiNMF", "RGHCTC") else ()
+    )  # these have a gauge of their own
+    for model in (row.model, dataclasses.replace(row.model, penalties=penalties)):
+        sources, own = prepare(model, make_sources(row), row.hyper)
+        taken = prepare(model, sources, own)[1]
+        assert jax.tree.structure(taken) == jax.tree.structure(own)
+
+
+def test_a_fit_begins_under_strict_types():
+    """The allotted start, which is the default of shared models, added a truth value to a number."""
+    with jax.numpy_dtype_promotion("strict"):
+        result = js.fit(js.JSNMF(1, (1, 1)), (LOW, LOW), key=KEY, max_steps=2, restarts=1)
+    assert np.isfinite(float(result.objective))
