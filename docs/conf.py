@@ -21,7 +21,10 @@ myst_heading_anchors = 3
 # Files outside docs/ (examples, tests) are named in the text, not linked by Sphinx.
 myst_url_schemes = ["http", "https", "mailto"]
 exclude_patterns = ["_build"]
-shown_pages = ["tour", "guides/which-solver", "stories/cells", "stories/news", "stories/views"]
+shown_pages = [
+    *("index", "tour", "guides/your-data", "guides/which-solver"),
+    *("stories/cells", "stories/news", "stories/views"),
+]
 html_static_path = ["_static"]
 html_css_files = ["shown.css"]
 html_theme = "furo"

@@ -142,7 +142,7 @@ def parser():
     add = _adder(subs, "retrieve", "samples of a run that are nearest to a query", RETRIEVE)
     add("run", help="folder of a fit")
     add("--query", action="append", required=True, metavar="WORDS", help="may be repeated")
-    add("--source", type=int, default=0, help="which source to search (default: 0)")
+    add("--source", default="0", metavar="NAME", help="its name or number (default: 0)")
     add("--top", type=read.count, default=10, metavar="N", help="hits per query (default: 10)")
     add("--vocabulary", metavar="FILE", help="one term per feature (default: that of the run)")
     add("--items", metavar="FILE", help="one title per sample, shown instead of its number")
@@ -191,6 +191,7 @@ def _sources(add, number="+"):
     add(
         "--align", choices=("union", "common"), help="names that not all files have (see the guide)"
     )
+    add("--missing", action="store_true", help="empty cells, NA and NaN are entries not seen")
     add("--text", metavar="COLUMN", help="tables of texts: the column with the texts")
     add("--outlet", metavar="COLUMN", help="tables of texts: the column that says whose a text is")
     add("--title", metavar="COLUMN", help="tables of texts: the column with titles to show")

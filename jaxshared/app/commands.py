@@ -206,11 +206,9 @@ def retrieve(task: Retrieve) -> int:
     if settings["command"] != "fit":
         raise ValueError(f"{task.run} holds a {settings['command']}: name the folder of a fit.")
     result, model = _result(task.run)
-    count = len(result.params.coefs)
-    if not 0 <= task.source < count:
-        raise ValueError(f"--source is {task.source} but the run has sources 0 to {count - 1}.")
-    vocabulary = _terms(task, settings, result.names)
-    idf = read_idf(task.run, task.source)
+    source = _place(task, result)
+    vocabulary = _terms(task, settings, result.names, source)
+    idf = read_idf(task.run, source)
     if idf is None and settings.get("tfidf"):
         raise ValueError(
             f"{task.run} has lost weights.csv, by which its terms were weighted: give the command of "
@@ -220,19 +218,17 @@ def retrieve(task: Retrieve) -> int:
     words = read_stop_words(words) if words == "english" or os.path.exists(words or "") else None
     expand = not task.exact
     queries = query_vectors(task.query, vocabulary, idf=idf, expand=expand, stop_words=words)
-    size = len(result.params.coefs[task.source])
-    known = result.names.samples[task.source] if result.names is not None else None
-    items = read_lines(task.items) if task.items else read_items(task.run, task.source) or known
+    size = len(result.params.coefs[source])
+    known = result.names.samples[source] if result.names is not None else None
+    items = read_lines(task.items) if task.items else read_items(task.run, source) or known
     if items is not None and len(items) != size:
         raise ValueError(
             f"{task.items or f'documents.csv of {task.run}'} has {len(items)} lines but source "
-            f"{task.source} has {size} samples."
+            f"{source} has {size} samples."
         )
-    hits = search(
-        model, result.params, queries.vectors, source=task.source, top=min(task.top, size)
-    )
-    called = result.names.sources if result.names is not None else None
-    where = f" (in {called[task.source]})" if called and count > 1 else ""
+    hits = search(model, result.params, queries.vectors, source=source, top=min(task.top, size))
+    called = _called(result)
+    where = f" (in {called[source]})" if len(called) > 1 else ""
     for query, known, places, scores in zip(task.query, queries.known, hits.items, hits.scores):
         if not (known and np.any(scores)):
             missing = "component has its terms" if known else "term of the vocabulary contains it"
@@ -244,11 +240,29 @@ def retrieve(task: Retrieve) -> int:
     return 0
 
 
-def _terms(task, settings, names):
+def _called(result):
+    """What the sources of a run are called, or their numbers."""
+    numbers = tuple(map(str, range(len(result.params.coefs))))
+    return (result.names and result.names.sources) or numbers
+
+
+def _place(task, result):
+    """The number of the source that is asked for, by its name or its number."""
+    called = _called(result)
+    if task.source in called:
+        return called.index(task.source)
+    if task.source.isdecimal() and int(task.source) < len(called):
+        return int(task.source)
+    raise ValueError(
+        f"--source is {task.source!r} but the run has {', '.join(called)}, numbered from 0."
+    )
+
+
+def _terms(task, settings, names, source):
     """The terms of the features of the source that is searched."""
     kept = os.path.join(task.run, "terms.txt")
     named = task.vocabulary or (os.path.exists(kept) and kept) or settings.get("vocabulary")
-    terms = read_lines(named) if named else names and names.features[task.source]
+    terms = read_lines(named) if named else names and names.features[source]
     if not terms:
         raise ValueError(
             "a query in words needs the terms of the features: give --vocabulary FILE."

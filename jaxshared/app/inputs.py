@@ -14,8 +14,9 @@ from jaxshared.app.settings import Fit, Sweep, Verify
 from jaxshared.boolean import JSBMF, SharedBMF
 from jaxshared.data.corpora import count_corpora, is_text_folder, read_corpora
 from jaxshared.data.files import read_lines, read_source, read_stop_words
-from jaxshared.data.names import Names
+from jaxshared.data.names import Names, tell
 from jaxshared.data.order import named_sources
+from jaxshared.data.seen import missing
 from jaxshared.data.sources import as_sources
 from jaxshared.data.sparse import Sparse
 from jaxshared.data.text import from_corpora, tfidf
@@ -43,6 +44,9 @@ __all__ = [
 ]
 
 Task = Fit | Sweep | Verify
+
+# How a message tells what the option --missing does.
+OF_PYTHON = "pass js.missing(x)"
 
 WITH_GRADIENT = (NMF, JSNMF, RJSNMF, SharedNMF, INMF, MultiNMF, ColNMF, ConcatNMF, RGHCTC)
 #: Every model by its name on the command line.
@@ -136,7 +140,8 @@ def model_name(task: Task) -> str:
     if task.rank is None and task.shared is not None:
         raise ValueError(
             "--shared needs two sources, and one came: name two files, or say where the texts of a "
-            "table and their outlets are with --text COLUMN --outlet COLUMN. One source takes --rank R."
+            "table and their outlets are with --text COLUMN --outlet COLUMN. One source takes --rank R. "
+            "Batches of one .h5ad file are for Python: jaxshared.anndata.fit(batch_key=)."
         )
     return "nmf"
 
@@ -240,6 +245,8 @@ def read_inputs(task: Task) -> Inputs:
                 + _hint(matrices[0].shape[1] == len(terms))
             )
     _check(matrices, task)
+    if task.missing:
+        matrices = [missing(matrix, path) for path, matrix in zip(task.sources, matrices)]
     inputs = Inputs(tuple(matrices), names, terms, _labels(matrices, task), known.samples)
     inputs = inputs._replace(features=None if task.vocabulary else views)
     if not task.tfidf:
@@ -262,6 +269,11 @@ def _read_texts(task):
         how=task.align or "union",
         weighting="tfidf" if task.tfidf else "counts",
     )
+    for corpus, kept in zip(corpora, made.items):
+        if lost := len(corpus.texts) - len(kept):
+            tell(
+                f"{corpus.name}: {lost} of {len(corpus.texts)} texts have no term and are left out."
+            )
     names = tuple(task.names or made.names)
     if len(set(names)) < len(names) or len(names) != len(made.names):
         raise ValueError(
@@ -290,12 +302,14 @@ def _check(matrices, task):
                 + _hint(matrix.shape[1 - axis] == first[1 - axis])
             )
         values = matrix.data if scipy.sparse.issparse(matrix) else matrix
+        values = values[~np.isnan(values)] if task.missing else values
         low, high = (values.min(), values.max()) if values.size else (0, 0)
         if not low >= 0 or not high <= np.finfo(np.float32).max:
             try:
-                as_sources((matrix,))
+                as_sources((missing(matrix) if task.missing else matrix,))
             except ValueError as error:
-                raise ValueError(str(error).replace("sources[0]", path)) from None
+                told = str(error).replace("sources[0]", path)
+                raise ValueError(told.replace(OF_PYTHON, "add --missing")) from None
 
 
 def _hint(swapped):
@@ -315,8 +329,15 @@ def _labels(matrices, task):
 
 
 def _stems(paths):
+    """What files are called; one file's parts, as file.h5mu:rna, by their own names; else numbers.
+
+    >>> _stems(["a/x.npy", "y.csv"]), _stems(["x.h5mu:rna", "x.h5mu:adt"]), _stems(["a/x.npy", "b/x.npy"])
+    (['x', 'y'], ['rna', 'adt'], ['source 0', 'source 1'])
+    """
     stems = [os.path.basename(path).split(".")[0] for path in paths]
-    return stems if len(set(stems)) == len(stems) else [f"source {i}" for i in range(len(paths))]
+    parts = [path.rpartition(":")[2] for path in paths if ":" in path]
+    numbers = [f"source {i}" for i in range(len(paths))]
+    return next(each for each in (stems, parts, numbers) if len(set(each)) == len(paths))
 
 
 def small_models(only=None):

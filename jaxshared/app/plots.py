@@ -118,8 +118,11 @@ def convergence(histories: Mapping[str, Any], *, title: str = "Convergence", eve
         axes.set_yscale("log")
         axes.yaxis.set_major_formatter("{x:.3g}")
         low, high = axes.get_ylim()
-        # over few decades, powers of ten alone would leave the axis without numbers
-        axes.yaxis.set_minor_formatter("{x:.3g}" if high < 10 * low else "")
+        # over few decades, powers of ten alone would leave the axis with one number or none
+        digits = "123456789" if high < 10 * low else "25" if high < 1000 * low else ""
+        axes.yaxis.set_minor_formatter(
+            lambda value, _: f"{value:.3g}" if f"{value:.0e}"[0] in digits else ""
+        )
         axes.tick_params(axis="y", which="minor", labelsize=8)
     return figure
 

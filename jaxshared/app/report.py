@@ -106,7 +106,7 @@ def fit_sections(
     checked = None if sources is None else _checked(model, sources)
     sure = _sure(model, result, checked)
     options = {"sources": checked, "image": image, "sure": sure, "stability": stability}
-    shown = topics(found, top=top, **options)
+    shown = topics(found, top=top, views=model.aligned == "samples", **options)
     sections = [Section("Components", _how_many(found, shown), (shown,))]
     sections.append(fit_section(model, result, found))
     sections.append(component_section(found))
@@ -138,10 +138,13 @@ def _how_many(found, shown):
     count = {name: sum(card.group == name for card in shown.cards) for name in shown.groups}
     text = ", ".join(f"{number} {name}" for name, number in count.items())
     explained = np.nansum(found.energy, axis=0)
+    if shown.views:
+        text = "each with a part in every view, under the same number"
+    total = max(count.values()) if shown.views else len(shown.cards)
     if np.isnan(found.energy).all():
-        return f"{len(shown.cards)} components: {text}."
+        return f"{total} components: {text}."
     parts = " and ".join(f"{percent(e)} of {n}" for n, e in zip(found.source_names, explained))
-    return f"{len(shown.cards)} components ({text}) explain {parts}."
+    return f"{total} components ({text}) explain {parts}."
 
 
 def fit_section(model: Model, result: Any, found: Factors) -> Section:
@@ -163,6 +166,8 @@ def fit_section(model: Model, result: Any, found: Factors) -> Section:
             for name, own in zip(found.source_names, energy.T)
         )
         columns = ("source", "explained", "by shared components", "by its own")
+        if not several.any():
+            rows, columns = tuple(row[:2] for row in rows), columns[:2]
         items.append(Grid(columns, rows, "Shares of the squared norm of each source."))
     if getattr(result, "likeness", None) is not None and len(np.atleast_1d(result.likeness)) > 1:
         text += (

@@ -117,7 +117,7 @@ def write_report(draft: str, model, result, inputs: Inputs, task: Fit) -> bool:
             inputs.sources,
             vocabulary=inputs.vocabulary,
             names=inputs.names,
-            samples=inputs.samples,
+            samples=inputs.titles or inputs.samples,
             top=task.top,
         )
         if labels and inputs.labels:

@@ -72,6 +72,7 @@ class Files:
     header: bool | None = None
     index: bool | None = None
     align: str | None = None
+    missing: bool = False
     names: tuple[str, ...] | None = None
     vocabulary: str | None = None
     labels: tuple[str, ...] | None = None
@@ -166,7 +167,7 @@ class Retrieve:
 
     run: str
     query: tuple[str, ...]
-    source: int = 0
+    source: str = "0"
     top: int = 10
     vocabulary: str | None = None
     items: str | None = None

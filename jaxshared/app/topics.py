@@ -65,6 +65,7 @@ class Topics:
     source_names: tuple
     height: float
     hover: str
+    views: bool  # every source has features of its own
     kind = "topics"
 
 
@@ -77,21 +78,25 @@ def topics(
     shown: int = 3,
     sure: ArrayLike | None = None,
     stability: ArrayLike | None = None,
+    views: bool = False,
 ) -> Topics:
     """The :class:`Topics` of ``js.factors(...)``.
 
     ``sure``, ``stability``: one number per component, in the order of the bases of the result.
     ``image``: the shape of pictures whose pixels are the features; ``sources`` then shows samples.
+    ``views``: every source has features of its own, whatever their number.
     """
     energy = np.nan_to_num(np.maximum(found.energy, 0))
     largest = float(energy.max(initial=0)) or 1.0
-    alike = len({len(basis) for basis in found.bases.values()}) == 1
+    views = views and len(found.bases) > 1
+    alike = not views and len({len(basis) for basis in found.bases.values()}) == 1
     weights = [_sums_to_one(column) for basis in found.bases.values() for column in basis.T]
     users = {name: sorted(members) for name, (members, *_) in zip(found.bases, found.parts)}
-    terms = found.names.features[min(min(users.values()))] if alike else None
-    words, own_words, spread = _words(weights, terms, top, alike)
-    examples, told = _examples(found, shown, sources, image)
     groups = [name for name, basis in found.bases.items() for _ in range(basis.shape[1])]
+    first = min(map(min, users.values()))
+    over = [first if alike else min(users[group]) for group in groups]
+    words, own_words, spread = _words(weights, over, found.names.features, top)
+    examples, told = _examples(found, shown, sources, image)
     sure, stability = (None if z is None else np.asarray(z)[found.order] for z in (sure, stability))
     cards = tuple(
         Card(
@@ -127,6 +132,7 @@ def topics(
         source_names=found.source_names,
         height=height,
         hover=_inside_html({"labels": found.labels, "words": spread, "samples": told}),
+        views=views,
     )
 
 
@@ -135,25 +141,32 @@ def _sums_to_one(column):
     return column / total if total > 0 else column
 
 
-def _words(weights, vocabulary, top, alike):
-    """Per component its words in both orders; and per word shown, where else it is."""
-    term = (lambda j: f"feature {j}") if vocabulary is None else (lambda j: str(vocabulary[j]))
-    overall = np.sum(weights, axis=0) if alike and weights else None
-    heaviest, own, seen = [], [], {}
-    for weight in weights:
-        lift = weight if overall is None else weight * weight / np.where(overall > 0, overall, 1)
-        for chosen, out in (
+def _words(weights, over, features, top):
+    """Per component its words in both orders; and per word shown, where else it is.
+
+    ``over``: whose features each component is over; ``features``: their names by source, or None.
+    """
+    overall = {i: np.sum([w for w, own in zip(weights, over) if own == i], 0) for i in set(over)}
+    heaviest, own_words, spread = [], [], {}
+    for weight, source in zip(weights, over):
+        named, total = features[source], overall[source]
+        lift = weight * weight / np.where(total > 0, total, 1)
+        for order, out in (
             (np.argsort(-weight, kind="stable"), heaviest),
-            (np.argsort(-lift), own),
+            (np.argsort(-lift), own_words),
         ):
-            chosen = [j for j in chosen[:top].tolist() if weight[j] > 0]
+            chosen = [j for j in order[:top].tolist() if weight[j] > 0]
+            called = [f"feature {j}" if named is None else str(named[j]) for j in chosen]
             widest = max((weight[j] for j in chosen), default=1.0)
             out.append(
-                tuple((term(j), float(weight[j]), float(weight[j] / widest)) for j in chosen)
+                tuple(
+                    (n, float(weight[j]), float(weight[j] / widest)) for n, j in zip(called, chosen)
+                )
             )
-            seen |= {j: term(j) for j in chosen}
-    spread = {} if not alike else {name: _told([w[j] for w in weights]) for j, name in seen.items()}
-    return heaviest, own, spread
+            for name, j in zip(called, chosen):
+                parts = [w[j] if i == source else 0.0 for w, i in zip(weights, over)]
+                spread.setdefault(name, _told(parts))
+    return heaviest, own_words, spread
 
 
 def _told(parts):

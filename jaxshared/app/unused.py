@@ -23,7 +23,7 @@ RANKS = {
     "sharing": ("rank", "shared", "specific", "total"),
 }
 OF_TEXTS = ("text", "outlet", "title", "stop_words", "min_documents")
-OF_MATRICES = ("transpose", "header", "index", "vocabulary")
+OF_MATRICES = ("transpose", "header", "index", "vocabulary", "missing")
 TABLES = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
 OWN_ROWS = (".h5ad", ".h5mu")
 
@@ -72,7 +72,11 @@ def _without_use(task) -> Iterator[tuple[tuple[str, ...], str]]:
         yield ("coordinator", "processes", "process"), "it is of --distributed"
     if isinstance(task, Fit) and task.distributed:
         many = "with --distributed there is no report, and each process sees its own files only"
-        yield ("align", "stop_words", "min_documents", "top"), many
+        yield ("align", "stop_words", "min_documents", "top", "missing"), many
+    if isinstance(task, Verify):
+        yield ("missing",), "'verify' looks at a corner without gaps"
+    if task.tfidf:
+        yield ("missing",), "--tfidf counts what is there"
     if not isinstance(task, Fit):
         yield ("labels", "vocabulary"), f"'{type(task).__name__.lower()}' shows no components"
     yield from _about_files(task)

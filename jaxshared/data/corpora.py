@@ -102,7 +102,14 @@ def frame_corpora(
     name: str = "texts",
 ) -> tuple[Corpus, ...]:
     """The corpora of a DataFrame, in sorted order of the outlets."""
-    texts = np.asarray(_column(frame, text, name), object)
+    column = _column(frame, text, name)
+    if column.isna().any():
+        raise ValueError(
+            f"{name}: {int(column.isna().sum())} rows have no {text!r} (first in row "
+            f"{int(np.argmax(column.isna()))}): frame.dropna(subset=[{text!r}]) leaves them out, "
+            f"frame.fillna({{{text!r}: ''}}) keeps them without words."
+        )
+    texts = np.asarray(column, object)
     plain = list(map(str, frame.index)) == list(map(str, range(len(frame))))
     ids = frame["id"] if plain and "id" in frame.columns else frame.index
     ids = np.asarray([str(each) for each in ids], object)

@@ -223,7 +223,9 @@ def find(
     )
     params = factors_of(model, result, "result")
     names = list(texts.names or ())
-    at = names.index(source) if isinstance(source, str) and source in names else source
+    if isinstance(source, str) and source not in names:
+        raise ValueError(f"source is {source!r}: the texts have {', '.join(names) or 'no names'}.")
+    at = names.index(source) if isinstance(source, str) else source
     at = place(at, "source", model.count_sources(params), "sources")
     options = dict(idf=texts.idf[at], expand=expand, stop_words=texts.stop_words)
     asked = query_vectors([query], texts.vocabulary, **options)

@@ -512,3 +512,23 @@ def test_views_in_another_order_are_put_right_and_keep_their_own_features(tmp_pa
     names = inputs.all_names()
     assert names.features == (("bus", "car", "tram"), ("length", "width"))
     assert names.samples == (("a", "b", "c"),) * 2
+
+
+def test_empty_cells_are_entries_that_were_not_seen_if_asked(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    x = np.outer(rng.gamma(2, size=12), rng.gamma(2, size=9))
+    rows = [[f"g{i}", *(f"{v:.4f}" for v in own)] for i, own in enumerate(x)]
+    rows[3][5] = ""
+    text = [",".join(["gene", *(f"cell{j}" for j in range(9))]), *map(",".join, rows)]
+    (tmp_path / "x.csv").write_text("\n".join(text) + "\n")
+    fit = ["fit", "x.csv", "--rank", "1", "--quiet", "-o", "out"]
+    assert cli.main(fit) == 2
+    told = capsys.readouterr().err
+    assert "x.csv has 1 NaN entry" in told and "add --missing where NaN means not seen" in told
+    assert cli.main([*fit, "--missing"]) == 0 and cli.main(["report", "out"]) == 0
+    result, model = js.load("out/result.npz")
+    guess = np.asarray(model.reconstruct(result.params)[0])
+    np.testing.assert_allclose(guess, x, rtol=0.02)  # the entry that was hidden is found
+    assert cli.main(["verify", "x.csv", "--rank", "1", "--missing"]) == 2
+    assert "--missing has no use here" in capsys.readouterr().err

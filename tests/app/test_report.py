@@ -209,3 +209,21 @@ def test_digits_are_split_without_a_common_image():
     assert set(data.labels[1].tolist()) == set(range(3, 10))
     assert not columns[0] & columns[1]
     assert sum(x.shape[1] for x in data.sources) == 1797
+
+
+def test_views_are_told_by_their_own_features():
+    rng = np.random.default_rng(0)
+    views = [
+        js.Table(rng.gamma(1.0, size=(6, 9)), tuple(f"{name}{i}" for i in range(6)), None)
+        for name in ("gene", "protein")
+    ]
+    model, sources = js.ColNMF(2), dict(zip(("rna", "adt"), views))
+    result = js.fit(model, sources, key=jax.random.key(0), max_steps=5)
+    (first, fit, *_) = report.fit_sections(model, result, sources)
+    for card in first.items[0].cards:
+        own = "gene" if card.group == "rna" else "protein"
+        assert {word[: len(own)] for word, *_ in (*card.words, *card.own_words)} == {own}
+    assert first.text.startswith("2 components (each with a part in every view")
+    assert fit.items[0].columns == ("source", "explained")
+    page = report.render("Views", [first])
+    assert "alone" not in page and "parts of one number belong together" in page

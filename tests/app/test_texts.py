@@ -1,5 +1,6 @@
 """Texts on the command line: folders and tables in, the documents' own ids and titles out."""
 
+import jax
 import numpy as np
 import pandas as pd
 import pytest
@@ -53,6 +54,15 @@ def test_a_query_finds_documents_by_their_own_ids_and_titles(run, capsys):
         assert own.startswith("daily") and int(own[5:]) % 2 == 1 and title == f"Title {own[5:]}"
 
 
+def test_the_source_to_search_goes_by_its_name(run, capsys):
+    assert main(["retrieve", str(run), "--query", "vote", "--source", "weekly"]) == 0
+    named = capsys.readouterr().out
+    assert main(["retrieve", str(run), "--query", "vote", "--source", "1"]) == 0
+    assert capsys.readouterr().out == named and "(in weekly)" in named
+    assert main(["retrieve", str(run), "--query", "vote", "--source", "monthly"]) == 2
+    assert "--source is 'monthly' but the run has daily, weekly" in capsys.readouterr().err
+
+
 def test_a_search_weighs_terms_as_the_fit_did(run):
     result, _ = js.load(run / "result.npz")
     assert result.names.sources == ("daily", "weekly")
@@ -86,7 +96,7 @@ def test_what_is_wrong_with_texts_is_said(corpus, tmp_path, capsys):
     (tmp_path / "latin" / "x.txt").write_bytes("caf\xe9".encode("latin-1"))
     assert main(["fit", str(tmp_path / "latin"), "--rank", "1", "-o", str(tmp_path / "b")]) == 2
     assert "is not UTF-8 text" in capsys.readouterr().err
-    with pytest.raises(TypeError, match=r"\[1\] is or holds None"):
+    with pytest.raises(ValueError, match=r"1 rows have no 'text' \(first in row 1\).*dropna"):
         js.text.from_frame(pd.DataFrame({"text": ["red car", None]}))
     owners = pd.DataFrame({"text": ["red car", "blue"], "paper": ["x", None]})
     with pytest.raises(ValueError, match="1 texts have no 'paper'"):
@@ -136,6 +146,10 @@ def test_counts_of_texts_stay_counts(corpus):
     assert texts.titles[1][3] == "Title 3" and texts.ids[0][0] == "daily0"
     assert all(np.array_equal(x.data, np.round(x.data)) for x in texts.sources)
     assert texts.named()["weekly"].samples[0] == "weekly0"
+    model, options = js.NMF(1), {"key": jax.random.key(0), "max_steps": 2}
+    result = js.fit(model, texts.sources[0], **options)
+    with pytest.raises(ValueError, match="source is 'monthly': the texts have daily, weekly"):
+        js.retrieval.find(model, result, "goal", texts=texts, source="monthly")
 
 
 def test_texts_go_into_a_boolean_model_as_the_terms_that_occur(corpus, tmp_path, capsys):

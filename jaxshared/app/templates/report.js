@@ -55,7 +55,7 @@ for (const root of document.querySelectorAll(".topics")) {
   cards.forEach(card => { card.addEventListener("mouseenter", () => bubbles[card.dataset.number].classList.add("lit")); card.addEventListener("mouseleave", hide); });
   one("[type=search]").addEventListener("input", filter);
   one(".order").addEventListener("change", order);
-  one(".kind").addEventListener("change", event => root.classList.toggle("distinct", event.target.value === "own"));
+  const kind = one(".kind"); if (kind) kind.addEventListener("change", event => root.classList.toggle("distinct", event.target.value === "own"));
   const place = one(".place"); if (place) place.addEventListener("change", () => { map.classList.add("moves"); map.classList.toggle("like", place.value === "like"); });
   all(".chip").forEach(chip => chip.addEventListener("click", () => {
     const name = chip.dataset.group, gone = off.delete(name); if (!gone) off.add(name);
