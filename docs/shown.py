@@ -66,10 +66,8 @@ def _run(code, module, page):
 def _printed(text):
     if not text:
         return []
-    lines = text.splitlines()
-    if not any("  " in line for line in lines):  # sentences wrap where the screen ends
-        return ["```{code-block} text", ":class: told", "", *lines, "```", ""]
-    return ["```text", *(piece for line in lines for piece in _folded(line)), "```", ""]
+    lines = [piece for line in text.splitlines() for piece in _folded(line)]
+    return ["```text", *lines, "```", ""]
 
 
 def _folded(line):

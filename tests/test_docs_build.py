@@ -18,7 +18,7 @@ def test_what_a_block_prints_draws_and_writes_is_put_below_it(tmp_path):
             "",
             "```python",
             "import jaxshared as js",
-            "print('printed  ' * 30)",
+            "print('printed ' * 30)",
             "figure = js.plots.curves([0, 1], {'a': [1, 2]}, title='drawn')",
             "```",
             "",
@@ -37,11 +37,6 @@ def test_what_a_block_prints_draws_and_writes_is_put_below_it(tmp_path):
     )
     assert 'src="../_reports/guides-x-report.html"' in text
     assert (tmp_path / "guides-x-report.html").read_text() == "written"
-
-
-def test_sentences_that_are_printed_wrap_on_any_screen(tmp_path):
-    text = shown.with_outputs("```python\nprint('told ' * 40)\n```\n", "x", tmp_path)
-    assert f":class: told\n\n{('told ' * 40).strip()}\n```" in text
 
 
 def test_a_block_that_fails_fails_the_page(tmp_path):
