@@ -306,7 +306,7 @@ def _check(matrices, task):
         low, high = (values.min(), values.max()) if values.size else (0, 0)
         if not low >= 0 or not high <= np.finfo(np.float32).max:
             try:
-                as_sources((missing(matrix) if task.missing else matrix,))
+                as_sources((missing(matrix, path) if task.missing else matrix,))
             except ValueError as error:
                 told = str(error).replace("sources[0]", path)
                 raise ValueError(told.replace(OF_PYTHON, "add --missing")) from None

@@ -93,7 +93,7 @@ def topics(
     weights = [_sums_to_one(column) for basis in found.bases.values() for column in basis.T]
     users = {name: sorted(members) for name, (members, *_) in zip(found.bases, found.parts)}
     groups = [name for name, basis in found.bases.items() for _ in range(basis.shape[1])]
-    first = min(map(min, users.values()))
+    first = min(map(min, users.values()), default=0)
     over = [first if alike else min(users[group]) for group in groups]
     words, own_words, spread = _words(weights, over, found.names.features, top)
     examples, told = _examples(found, shown, sources, image)
