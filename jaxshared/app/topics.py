@@ -16,6 +16,7 @@ import numpy as np
 
 from jaxshared.app.layout import by_likeness, by_source, diameters
 from jaxshared.app.plot_style import COLOURS
+from jaxshared.data.products import zero_filled
 from jaxshared.typing import ArrayLike
 from jaxshared.uses.factors import Factors
 
@@ -188,7 +189,11 @@ def _examples(found, shown, sources, image):
                 parts[at] = share[each.number]
                 told[code] = _told(parts)
                 name = each.sample if isinstance(each.sample, str) else f"sample {each.sample}"
-                pixels = None if image is None or sources is None else sources[i][:, each.number]
+                pixels = (
+                    None
+                    if image is None or sources is None
+                    else zero_filled(sources[i])[:, each.number]
+                )
                 picture = None if pixels is None else _picture(pixels, image)
                 rows.append((name, each.share, code, picture))
             if rows:

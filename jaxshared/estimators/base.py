@@ -117,7 +117,8 @@ class FactorEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         seen = values[~np.isnan(values)] if self._allow_nan else values
         high, info = float(seen.max(initial=0)), np.finfo(seen.dtype)
         with np.errstate(over="ignore", under="ignore"):
-            norm = float(np.vdot(seen, seen))
+            # not by BLAS, whose threads would be in the way of the fit's
+            norm = float(np.einsum("i,i->", seen.ravel(), seen.ravel()))
         tiny = float(info.tiny)
         if high > 0 and not tiny / 1e-8 < norm < 1e-8 / tiny:
             raise ValueError(

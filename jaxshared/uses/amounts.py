@@ -9,7 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxshared.arrays import at_hand
-from jaxshared.data.products import squared_norm
+from jaxshared.data.entries import entry_products
+from jaxshared.data.products import product, squared_norm
+from jaxshared.data.weighted import Gapped, Weighted
 
 __all__ = ["columns_and_norms", "cosines", "energies", "energy_order", "mass_shares"]
 
@@ -71,13 +73,25 @@ def energies(parts, sources, count):
                 f"sources[{i}] has shape {source.shape} but its factors are for "
                 f"{(basis.shape[0], coef.shape[0])}: pass the sources of the fit, in its order."
             )
-        shares = 2 * (basis * at_hand(source @ jnp.asarray(coef))).sum(0)
-        shares = shares - ((basis.T @ basis) * (coef.T @ coef)).sum(0)
+        shares = _explained(source, basis, coef)
         norm = float(squared_norm(source))
         shares = np.asarray(shares, np.float64) / (norm if norm > 0 else 1.0)
         rows = np.concatenate([np.arange(end - b.shape[1], end) for end, b, _ in own])
         energy[rows, i] = shares
     return energy
+
+
+def _explained(source, basis, coef):
+    """Per column, the same before it is divided: over what was seen, by its weight."""
+    whole = jnp.asarray(basis), jnp.asarray(coef)
+    if isinstance(source, Weighted) and not isinstance(source, Gapped):
+        (linear,) = entry_products(source, *whole, lambda x, a: (2 * x - a,), 0, whole[1])
+        return (basis * at_hand(linear)).sum(0)
+    linear = again = product(source, whole[1])
+    if isinstance(source, Gapped):  # what the Gram matrices have in the gaps is given back
+        (again,) = entry_products(source, *whole, lambda x, a: (x,), 0, whole[1])
+    gram = (basis.T @ basis) * (coef.T @ coef)
+    return (basis * at_hand(linear + again)).sum(0) - gram.sum(0)
 
 
 def _beside(blocks):

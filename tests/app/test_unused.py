@@ -26,6 +26,7 @@ UNUSED = {
     "stop_words": [(NMF, "english")],
     "min_documents": [(NMF, "2")],
     "vocabulary": [(["news", "--rank", "1"], "terms.txt")],
+    "missing": [([*NMF, "--tfidf"], None), (["news", "--rank", "1"], None)],
     "solver": [(BOOLEAN, "hals")],
     "tol": [(BOOLEAN, "0.1")],
     "init": [(BOOLEAN, "random")],
@@ -50,6 +51,7 @@ IN_VERIFY = {
     **{name: [([], "3")] for name in ("rank", "shared", "specific", "limit")},
     "sharing": [([], "0=3")],
     "transpose": [([], None)],
+    "missing": [([], None), (NMF, None)],
     "labels": [([], "labels.txt"), (NMF, "labels.txt")],
 }
 # Of every model and all files; --clusters, --top and --labels of every fit.

@@ -44,6 +44,30 @@ def test_energies_of_a_source_add_up_to_what_the_fit_explains(model, num_steps, 
     np.testing.assert_allclose(sparse.energy, found.energy, atol=1e-5)
 
 
+@pytest.mark.parametrize("kind", ["gaps", "weights", "observed", "sparse gaps"])
+def test_energies_are_those_of_what_was_seen(kind, pair):
+    rng, x = np.random.default_rng(1), np.array(pair[0])
+    weights = {"weights": rng.random(x.shape)}.get(kind, (rng.random(x.shape) < 0.7).astype(float))
+    if kind == "sparse gaps":  # what is not stored was seen, and zero
+        x[rng.random(x.shape) < 0.4] = 0
+        stored = np.where((weights == 0) & (x > 0), np.nan, x)
+        source, weights = (
+            js.missing(scipy.sparse.csr_array(stored)),
+            (~np.isnan(stored)).astype(float),
+        )
+    elif kind == "observed":
+        source = js.observed(scipy.sparse.csr_array(x * weights))
+    elif kind == "gaps":
+        source = js.missing(np.where(weights > 0, x, np.nan))
+    else:
+        source = js.weighted(x, weights)
+    model = js.NMF(3)
+    result = js.fit(model, source, key=KEY, max_steps=20)
+    fit = np.asarray(model.reconstruct(result.params)[0])
+    explained = 1 - np.sum(weights * (x - fit) ** 2) / np.sum(weights * x**2)
+    np.testing.assert_allclose(factors(model, result, source).energy.sum(), explained, atol=1e-5)
+
+
 def test_a_specific_component_explains_nothing_of_the_other_source(pair):
     found = factors(js.JSNMF(2, (1, 2)), js.fit(js.JSNMF(2, (1, 2)), pair, key=KEY), pair)
     known = ("shared 0", "shared 1", "source 0 0", "source 1 0", "source 1 1")
