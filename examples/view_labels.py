@@ -77,6 +77,10 @@ SETS = {
     "news-18, cut": lambda: news(18, "cut"),
     "digits, fou + zer": lambda: digits("fou+zer"),
     "digits, pix + zer": lambda: digits("pix+zer"),
+    **{
+        f"digits, {a} + {b}": (lambda a=a, b=b: digits(f"{a}+{b}"))
+        for a, b in (("fac", "fou"), ("fac", "pix"), ("fou", "mor"), ("pix", "mor"))
+    },
 }
 
 
