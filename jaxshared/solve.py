@@ -21,6 +21,7 @@ from jaxshared.axes import automatic, spec_of
 from jaxshared.base import Model, Result, Solver, Status, check_gradient
 from jaxshared.checks import on_device, short
 from jaxshared.data.split import bare, on_plain_mesh, under_plain_mesh
+from jaxshared.factorisation import Factorisation
 from jaxshared.given import factors_of
 from jaxshared.programs import LOOP, ONCE, program
 from jaxshared.solvers import Accelerated, violation
@@ -122,6 +123,8 @@ def _check_sizes(model, params, sources):
 
 def _check_hyper(model, hyper):
     """What ``model.hyper`` returned: solve does not make it from a dictionary."""
+    if isinstance(hyper, tuple) and not hyper and not isinstance(model, Factorisation):
+        return  # an objective of one's own that has none
     if not isinstance(hyper, tuple) or not getattr(hyper, "_fields", ()):
         raise TypeError(f"hyper is {short(hyper)}: pass what model.hyper(sources) returns.")
 

@@ -95,6 +95,10 @@ def test_gradient_steps_need_no_halves(optimiser):
     model, options = Own(2, penalised), {"key": jax.random.key(0), "max_steps": 300}
     with pytest.raises(MissingRuleError, match="ProjectedGradient"):
         js.fit(model, x, **options)
-    found = js.fit(model, x, solver=js.ProjectedGradient(optimiser), **options)
+    solver = js.ProjectedGradient(optimiser)
+    found = js.fit(model, x, solver=solver, **options)
+    # A model without hyper-parameters goes through js.solve too.
+    start = model.init(jax.random.key(0), (x,))
+    assert js.solve(model, start, (x,), (), solver=solver, max_steps=1).num_steps == 1
     assert found.objective < 0.9 * found.history[0]
     assert found.violation < 0.01
