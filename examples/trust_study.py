@@ -1,6 +1,7 @@
 """Do the defaults find what was planted, and does js.select name the ranks?
 
 python examples/trust_study.py select --first 1000 --count 10     # ranks at 2000 x (1000, 1000)
+python examples/trust_study.py rules --first 1000 --count 5       # what the papers' rules name there
 python examples/trust_study.py planted --first 200 --count 40     # three sources, plain js.fit
 python examples/trust_study.py poisson --first 100 --count 10     # counts of mean 0.1
 python examples/trust_study.py news --first 200 --count 20        # ranks by js.select, shares without labels
@@ -51,6 +52,26 @@ def select(args):
             seed, ranks, found.model.ranks, f"sure {found.sure:.2f}", f"{taken:.0f} s", flush=True
         )
     print(f"all ranks within one: {good} of {args.count}")
+
+
+def rules(args):
+    """What every rule names where the ranks are known: 2 to 7 of each kind, 600 x (300, 300), 30 % noise."""
+    for seed in range(args.first, args.first + args.count):
+        rng = np.random.default_rng(seed)
+        ranks = tuple(int(rank) for rank in rng.integers(2, 8, 3))
+        sources, _ = two_sources(rng, ranks, 600, 300, 0.3)
+        (x, y), key = js.as_sources(sources), jax.random.key(seed)
+        grid, options = np.arange(2, 25, 2), dict(key=key, max_steps=150)
+        said = {
+            f"R, true {ranks[0] + ranks[1]}: 1 % rule": js.selection.rank_curve(x, grid, **options),
+            f"K, true {ranks[0]}: 1 % rule": js.selection.shared_rank_curve(x, y, grid, **options),
+        }
+        said = {name: f"{c.chosen}{'' if c.reached else ' or more'}" for name, c in said.items()}
+        said["thumb"] = js.selection.rule_of_thumb(x, y)
+        said["numerical rank"] = js.selection.numerical_rank(x, y, key=key).rank
+        found = js.select(js.JSNMF(1, (1, 1)), sources, key=key).model.ranks
+        said["js.select: R"], said["K"] = found[0] + found[1], found[0]
+        print(seed, ranks, ", ".join(f"{name} {value}" for name, value in said.items()), flush=True)
 
 
 def planted_default(args):
@@ -276,6 +297,7 @@ def cells(args):
 
 COMMANDS = {
     "select": (select, 10),
+    "rules": (rules, 5),
     "planted": (planted_default, 40),
     "poisson": (poisson, 10),
     "news": (news, 20),
