@@ -30,7 +30,7 @@ from jaxshared.base import Constraint, Move
 from jaxshared.checks import one_of
 from jaxshared.factorisation import Factorisation
 from jaxshared.solvers.accelerated import Accelerated
-from jaxshared.solvers.blocks import filled, kept, unit_columns
+from jaxshared.solvers.blocks import filled, kept, normalise_columns
 from jaxshared.solvers.newton import polished
 from jaxshared.solvers.sensitivity import (
     at_rest,
@@ -175,7 +175,7 @@ class _Reduced:
         """Factors with these blocks: frozen columns from the start, the rest of them at their best."""
         frozen, units = self.taken(start), []
         for block, value, held in zip(self.blocks, z, frozen):
-            value = unit_columns(value) if block in self.spheres else value
+            value = normalise_columns(value) if block in self.spheres else value
             units.append(kept(self.model.moving(block, value), value, held))
         return filled(self.model, self.put_back(units), sources, hyper)
 
@@ -260,7 +260,7 @@ class _Reduced:
         """A projection of directions along those that change no approximation and no penalty."""
         if self.spheres:
             held = lambda z: tuple(
-                unit_columns(v) if b in self.spheres else v for b, v in zip(self.blocks, z)
+                normalise_columns(v) if b in self.spheres else v for b, v in zip(self.blocks, z)
             )
             return jax.linearize(held, z)[1]
         return scales.clearing(self.one, z, self.held(z, *arguments))

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import itertools
 import os
+import pkgutil
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy  # its parts are loaded when they are used
 
+from jaxshared import boolean, models
 from jaxshared.app.settings import Fit, Sweep, Verify
-from jaxshared.boolean import JSBMF, SharedBMF
+from jaxshared.base import Model
 from jaxshared.data.corpora import count_corpora, is_text_folder, read_corpora
 from jaxshared.data.files import read_lines, read_source, read_stop_words
 from jaxshared.data.names import Names, tell
@@ -20,15 +23,6 @@ from jaxshared.data.seen import missing
 from jaxshared.data.sources import as_sources
 from jaxshared.data.sparse import Sparse
 from jaxshared.data.text import from_corpora, tfidf
-from jaxshared.models.colnmf import ColNMF
-from jaxshared.models.concatnmf import ConcatNMF
-from jaxshared.models.inmf import INMF
-from jaxshared.models.jsnmf import JSNMF
-from jaxshared.models.multinmf import MultiNMF
-from jaxshared.models.nmf import NMF
-from jaxshared.models.rghctc import RGHCTC
-from jaxshared.models.rjsnmf import RJSNMF
-from jaxshared.models.shared import SharedNMF
 
 __all__ = [
     "MODELS",
@@ -48,10 +42,6 @@ Task = Fit | Sweep | Verify
 # How a message tells what the option --missing does.
 OF_PYTHON = "pass js.missing(x)"
 
-WITH_GRADIENT = (NMF, JSNMF, RJSNMF, SharedNMF, INMF, MultiNMF, ColNMF, ConcatNMF, RGHCTC)
-#: Every model by its name on the command line.
-MODELS: dict[str, Any] = {c.__name__.lower(): c for c in (*WITH_GRADIENT, JSBMF, SharedBMF)}
-
 
 def ranks_asked(cls):
     """What says the ranks of a model, its first field: "rank", "shared" (with specific) or "sharing".
@@ -59,7 +49,27 @@ def ranks_asked(cls):
     >>> [ranks_asked(MODELS[name]) for name in ("nmf", "jsbmf", "sharednmf")]
     ['rank', 'shared', 'sharing']
     """
-    return next(field.name for field in dataclasses.fields(cls) if not field.kw_only)
+    return next((field.name for field in dataclasses.fields(cls) if not field.kw_only), None)
+
+
+def _models():
+    """Whatever the files of both families define: a new model is one file, here too."""
+    for family in (models, boolean):
+        for file in pkgutil.iter_modules(family.__path__, f"{family.__name__}."):
+            module = importlib.import_module(file.name)
+            for cls in (getattr(module, name) for name in module.__all__):
+                if isinstance(cls, type) and issubclass(cls, Model) and ranks_asked(cls) in RANKS:
+                    yield cls.__name__.lower(), cls
+
+
+#: Ranks of small models, by what says them.
+RANKS: dict[str, Any] = {
+    "rank": (3,),
+    "shared": (2, (3, 2)),
+    "sharing": ({(0, 1): 2, (0,): 3, (1,): 2},),
+}
+#: Every model by its name on the command line.
+MODELS: dict[str, Any] = dict(sorted(_models()))
 
 
 class Inputs(NamedTuple):
@@ -108,7 +118,7 @@ def build_model(task: Task):
 def set_apart(cls, strengths):
     """What ``--set`` says of the model's own fields, and what of its hyper-parameters.
 
-    >>> set_apart(JSBMF, {"method": "concat_asso", "threshold": 0.5, "weights": "None"})
+    >>> set_apart(MODELS["jsbmf"], {"method": "concat_asso", "threshold": 0.5, "weights": "None"})
     ({'method': 'concat_asso'}, {'threshold': 0.5, 'weights': None})
     """
     strengths = {name: None if value == "None" else value for name, value in strengths.items()}
@@ -341,16 +351,12 @@ def _stems(paths):
 
 
 def small_models(only=None):
-    """Every model, or one, with small random sources to verify it on."""
-    random = np.random.default_rng(0)
-    x, y, z = (random.gamma(1.0, size=shape) for shape in ((12, 15), (12, 9), (8, 15)))
-    two, views = (x, y), (x, z)
-    cases = {
-        **{"nmf": ((4,), (x,)), "sharednmf": (({(0, 1): 2, (0,): 3, (1,): 2},), two)},
-        **dict.fromkeys(("jsnmf", "rjsnmf"), ((2, (3, 2)), two)),
-        "inmf": ((3,), two),
-        **dict.fromkeys(("multinmf", "colnmf", "concatnmf", "rghctc"), ((3,), views)),
-    }
+    """Every model with a gradient, or one, with small random sources to verify it on."""
     if only is not None and MODELS[only].searches:
         raise ValueError(f"{only} has no gradient to verify; choose another --model.")
-    return [(MODELS[n](*ranks), x) for n, (ranks, x) in cases.items() if only in (None, n)]
+    random = np.random.default_rng(0)
+    x, y, z = (random.gamma(1.0, size=shape) for shape in ((12, 15), (12, 9), (8, 15)))
+    pairs = {"features": (x, y), "samples": (x, z)}
+    names = [name for name, cls in MODELS.items() if only in (None, name) and not cls.searches]
+    small = [MODELS[name](*RANKS[ranks_asked(MODELS[name])]) for name in names]
+    return [(model, pairs[model.aligned][: model.num_sources]) for model in small]

@@ -30,8 +30,6 @@ from jaxshared.boolean.sweep import BooleanSweep, sweep
 from jaxshared.boolean.synthetic import Planted, planted
 from jaxshared.boolean.words import FactorWords, describe_factors, factors_in_words
 
-Factors = BooleanFactors  # its name before js.Factors; it goes on working
-
 __all__ = [
     "JSBMF",
     "BooleanFactors",

@@ -9,7 +9,7 @@ from jaxshared.data.products import product, squared_norm, sum_ratio, transposed
 from jaxshared.data.split import rows_of
 from jaxshared.initial.methods import nndsvd, random_factors
 
-__all__ = ["chain", "collective", "heavy_weights", "repeated", "start_views", "unit_sums"]
+__all__ = ["chain", "collective", "heavy_weights", "normalise_sums", "repeated", "start_views"]
 
 # As in the authors' code: three rounds over the views, and steps enough for NMF to settle.
 ROUNDS, STEPS = 3, 200
@@ -98,7 +98,7 @@ def _nmf(source, basis, coef, steps):
     def step(_, pair):
         basis, coef = pair
         basis = basis * product(source, coef) / jnp.maximum(basis @ (coef.T @ coef), tiny)
-        basis, coef = unit_sums(basis, coef)
+        basis, coef = normalise_sums(basis, coef)
         pos, neg = coef @ (basis.T @ basis), transposed_product(source, basis)
         return basis, coef * neg / jnp.maximum(pos, tiny)
 
@@ -137,7 +137,7 @@ def _norm(z):
     return jnp.sqrt(jnp.sum(z * z))
 
 
-def unit_sums(basis, coef):
+def normalise_sums(basis, coef):
     """Eq. 3.9: columns of a basis that sum to 1, their sums given to the coef."""
     sums = basis.sum(0)
     return basis / jnp.where(sums > 0, sums, 1), coef * sums

@@ -107,7 +107,7 @@ class MultiNMF(Factorisation):
 
     def normalise(self, params: AnyParams, hyper: AnyHyper | None = None) -> AnyParams:
         """Bases with columns that sum to 1, the paper's gauge."""
-        bases, coefs = zip(*map(common.unit_sums, params.bases, params.coefs))
+        bases, coefs = zip(*map(common.normalise_sums, params.bases, params.coefs))
         return params._replace(bases=bases, coefs=coefs)
 
     def init(self, key: Array, sources: Sources, *, method: str = "random") -> AnyParams:
@@ -133,16 +133,16 @@ class MultiNMF(Factorisation):
         """Algorithm 1: every view ``inner`` times (eqs. 3.8, 3.9, 3.10), then the consensus."""
         number = len(params.bases)
         for v in range(number):
-            view = lambda params, v=v: move(self._unit_sums(move(params, v), v), number + v)
+            view = lambda params, v=v: move(self._normalise_view(move(params, v), v), number + v)
             params = common.repeated(view, params, v, self.inner)
         return move(params, 2 * number)
 
-    def _unit_sums(self, params, v):
+    def _normalise_view(self, params, v):
         """Eq. 3.9, for factors that may move."""
         number = len(params.bases)
         if any(block in (v, number + v) for block, _ in self.frozen):
             return params
-        basis, coef = common.unit_sums(params.bases[v], params.coefs[v])
+        basis, coef = common.normalise_sums(params.bases[v], params.coefs[v])
         return put(put(params, v, basis), number + v, coef)
 
     def impute(self, params: AnyParams, hyper: AnyHyper) -> AnyParams:

@@ -17,10 +17,10 @@ __all__ = [
     "filled",
     "kept",
     "largest",
+    "normalise_columns",
     "restore",
     "round_of",
     "tiny",
-    "unit_columns",
     "violation",
     "violation_by",
 ]
@@ -71,7 +71,7 @@ def round_of(model, params, sources, hyper, rule):
     return model.visit(params, move)
 
 
-def unit_columns(block):
+def normalise_columns(block):
     """Columns of norm one; a zero column stays zero."""
     largest = jnp.max(jnp.abs(block), axis=0, initial=0)
     block = block / jnp.where(largest > 0, largest, 1)  # squares of tiny entries must not vanish
@@ -90,7 +90,7 @@ def restore(constraint, block):
     rows = jnp.arange(block.shape[0])[:, None]
     corner = (rows == jnp.argmax(block, axis=0)) & jnp.any(block < 0, axis=0)
     lost = jnp.all(inside == 0, axis=0)
-    return unit_columns(jnp.where(lost, corner.astype(block.dtype), inside))
+    return normalise_columns(jnp.where(lost, corner.astype(block.dtype), inside))
 
 
 def violation(model: Model, params: AnyParams, sources: Sources, hyper: AnyHyper) -> Array:

@@ -22,7 +22,7 @@ import jax.numpy as jnp
 
 from jaxshared.base import Constraint, Info, Model, Move, put
 from jaxshared.checks import share
-from jaxshared.solvers.blocks import kept, round_of, tiny, unit_columns
+from jaxshared.solvers.blocks import kept, normalise_columns, round_of, tiny
 from jaxshared.typing import AnyHyper, AnyParams, Sources
 
 __all__ = ["Multiplicative", "Rounds", "checked_rule", "multiplied"]
@@ -122,7 +122,7 @@ def multiplied(constraint, z, pos, neg, floor=None, exponent=1.0, largest=None):
     if constraint is not Constraint.SPHERE:
         return moved
     # A column without any slope (its coefs are zero) has no reason to leave where it is.
-    return jnp.where(jnp.any(moved > 0, axis=0), unit_columns(moved), z)
+    return jnp.where(jnp.any(moved > 0, axis=0), normalise_columns(moved), z)
 
 
 def _ratio(pos, neg, largest):

@@ -16,12 +16,13 @@ from jaxshared.arguments import between, checked, maybe, named, whole
 from jaxshared.base import Model, Result
 from jaxshared.checks import several
 from jaxshared.data.graph import neighbour_graph
-from jaxshared.data.names import Aligned, oriented
+from jaxshared.data.names import Aligned
 from jaxshared.data.order import matched
-from jaxshared.data.sources import as_source, checked_sources
+from jaxshared.data.sources import as_source
 from jaxshared.fit import fit
 from jaxshared.given import model_of
 from jaxshared.models.rghctc import RGHCTC
+from jaxshared.problem import Problem
 from jaxshared.project import project
 from jaxshared.typing import Array, Sources
 
@@ -86,13 +87,15 @@ def cotransfer(
             f"cotransfer needs an RGHCTC and hyper as a dictionary of strengths, not a "
             f"{type(model).__name__} and a {type(strengths).__name__}: both stages make their own."
         )
-    sources, names = checked_sources(oriented(sources, rows), aligned="samples")
+    problem = Problem.of(model, sources, rows=rows)
+    sources, names = problem.sources, problem.names
     targets = _check_targets(targets, sources, names, rows)
     kernels = _check_kernels(kernels, len(sources))
     first, last = jax.random.split(key)
     make = lambda x, kernel: _graph(x, kernel, neighbours, width)
     graphs = tuple(map(make, sources, kernels))
-    hyper = model.hyper(sources, **{"graphs": graphs, **strengths})
+    problem = problem.changed({"graphs": graphs, **strengths})
+    hyper = problem.hyper
     for k, target in enumerate(targets):
         if target is not None and not hyper.weights[k] > 0:
             raise ValueError(
@@ -100,7 +103,7 @@ def cotransfer(
                 f"basis. Give it a weight, or None as its target."
             )
     graphs = tuple(None if t is None else make(t, kernel) for t, kernel in zip(targets, kernels))
-    stage = _second(model, hyper, sources, targets, graphs, strengths, second or {})
+    stage = _second(problem, targets, graphs, strengths, second or {})
     result = fit(model, Aligned(sources, names), key=first, hyper=hyper, **options)
     params = result.params
     coefs: list[Any] = [None] * len(targets)
@@ -117,7 +120,7 @@ def cotransfer(
     return CoTransfer(labels, tuple(coefs), result)
 
 
-def _second(model, hyper, sources, targets, graphs, strengths, second):
+def _second(problem, targets, graphs, strengths, second):
     """The hyper-parameters of the second stage: those of the first, with the graphs of the targets."""
     wrong = sorted(set(second) - {"smoothness", "sparsity"})
     if wrong:
@@ -125,10 +128,11 @@ def _second(model, hyper, sources, targets, graphs, strengths, second):
             f"second has {wrong[0]!r}: the second stage takes its own smoothness and sparsity; all "
             f"else is as in hyper."
         )
+    hyper = problem.hyper
     known = {} if "smoothness" not in strengths else {"smoothness": hyper.smoothness}
     known = {"sparsity": hyper.sparsity, "weights": hyper.weights, **known, **second}
-    present = tuple(x if t is None else t for x, t in zip(sources, targets))
-    return model.hyper(present, graphs=graphs, **known)
+    present = tuple(x if t is None else t for x, t in zip(problem.sources, targets))
+    return problem._replace(sources=present).changed({"graphs": graphs, **known}).hyper
 
 
 def _graph(source, kernel, neighbours, width):

@@ -33,7 +33,7 @@ from jaxshared.data.structure import check_matrix
 from jaxshared.data.text import Texts, query_vectors
 from jaxshared.given import factors_of
 from jaxshared.project import project
-from jaxshared.solvers.blocks import unit_columns
+from jaxshared.solvers.blocks import normalise_columns
 from jaxshared.typing import AnyParams, Array, ArrayLike, Source
 
 __all__ = [
@@ -88,10 +88,10 @@ class Hidden(NamedTuple):
     excluded: np.ndarray
 
 
-def _unit_rows(matrix):
+def _normalise_rows(matrix):
     matrix = jnp.asarray(matrix)
     matrix = matrix.astype(jnp.promote_types(matrix.dtype, jnp.float32))  # also of Boolean coefs
-    return unit_columns(matrix.T).T
+    return normalise_columns(matrix.T).T
 
 
 def build_index(coefs: Any) -> Index:
@@ -103,7 +103,7 @@ def build_index(coefs: Any) -> Index:
     coefs = jnp.asarray(factor(coefs, "coefs"))
     if coefs.ndim != 2 or not coefs.shape[0]:
         raise ValueError(f"coefs has shape {coefs.shape}: it needs (items, rank), with items.")
-    return Index(jax.jit(_unit_rows)(coefs))
+    return Index(jax.jit(_normalise_rows)(coefs))
 
 
 def search(index: Index, queries: Any, *, top: int = 10) -> Hits:
@@ -136,7 +136,7 @@ def search(index: Index, queries: Any, *, top: int = 10) -> Hits:
 def _search(items, queries, top, block):
     num_queries, rank = queries.shape
     num_blocks = -(-num_queries // block)
-    queries = jnp.pad(_unit_rows(queries), ((0, num_blocks * block - num_queries), (0, 0)))
+    queries = jnp.pad(_normalise_rows(queries), ((0, num_blocks * block - num_queries), (0, 0)))
     found = jax.lax.map(
         lambda part: _top_of_block(items, part, top), queries.reshape(num_blocks, block, rank)
     )

@@ -1,6 +1,7 @@
 import dataclasses
 import warnings
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -13,7 +14,7 @@ from sklearn.decomposition import NMF as Peer
 import jaxshared as js
 from jaxshared.base import put
 from jaxshared.solvers import hals
-from jaxshared.solvers.blocks import restore, unit_columns
+from jaxshared.solvers.blocks import normalise_columns, restore
 from jaxshared.solvers.hals import column_passes
 from jaxshared.solvers.projected import curvature_bound
 from tests.conftest import planted
@@ -146,6 +147,27 @@ def test_groups_of_columns_make_the_pass_that_single_columns_make(rank, x64, mon
     assert np.any(grouped == 0) and np.any(grouped != z)
 
 
+@pytest.mark.parametrize("rank, rows", [(3, 30), (3, 1500), (26, 200)])
+def test_lanes_of_any_size_make_the_passes_that_they_make_alone(rank, rows, x64):
+    """From hals.ALONE entries on they are made one lane after the other; one Gram matrix may serve all."""
+    rng = np.random.default_rng(0)
+    basis, z, linear = (jnp.asarray(rng.random((n, rank))) for n in (40, rows, rows))
+    gram = basis.T @ basis
+
+    def total(scale, linear):
+        moved = column_passes(js.Quadratic(gram=gram, neg=9 * scale * linear), z, 2)
+        return jnp.sum(jnp.sin(moved))
+
+    scales, linears = jnp.array([0.5, 1.0, 1.5]), jnp.stack([linear, 2 * linear, linear**2])
+    both = jax.value_and_grad(total, argnums=(0, 1))
+    alone = [both(*each) for each in zip(scales, linears)]
+    joined = jax.tree.map(lambda *leaves: jnp.stack(leaves), *alone)
+    chex.assert_trees_all_close(jax.vmap(both)(scales, linears), joined, rtol=1e-12, atol=1e-12)
+    lanes = jax.grad(lambda *given: jnp.sum(jax.vmap(total)(*given)))(scales, linears)
+    np.testing.assert_allclose(lanes, joined[1][0], rtol=1e-10)
+    np.testing.assert_allclose(lanes, jax.vmap(jax.jacfwd(total))(scales, linears), rtol=1e-10)
+
+
 def test_gram_matrices_of_rows_and_residuals_of_entries_make_the_same_pass(x64, monkeypatch):
     x = np.random.default_rng(0).gamma(1.0, size=(14, 11))
     source = js.observed(scipy.sparse.random_array(x.shape, density=0.4, rng=1).multiply(x).tocoo())
@@ -178,7 +200,7 @@ def test_restoring_the_sphere_keeps_absent_columns_absent():
     z = jnp.array([[3.0, 0, -1, 1e-30], [4, 0, -2, 0]])
     out = restore(js.Constraint.SPHERE, z)
     np.testing.assert_allclose(out, [[0.6, 0, 1, 1], [0.8, 0, 0, 0]], rtol=1e-6)
-    np.testing.assert_allclose(unit_columns(z[:, :2]), [[0.6, 0], [0.8, 0]], rtol=1e-6)
+    np.testing.assert_allclose(normalise_columns(z[:, :2]), [[0.6, 0], [0.8, 0]], rtol=1e-6)
 
 
 def test_the_violation_is_zero_at_a_solution_and_free_of_scale(x64):

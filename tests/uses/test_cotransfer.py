@@ -86,6 +86,8 @@ def test_the_second_stage_is_a_projection_with_the_strengths_of_the_first_or_its
         assert np.abs(found.coefs[0] - other.coefs[0]).max() > 0.01 * found.coefs[0].max()
     with pytest.raises(ValueError, match="second has 'graphs'"):
         cotransfer(model, sources, targets, 2, second={"graphs": None}, **options)
+    with pytest.raises(ValueError, match="0 or more"):
+        cotransfer(model, sources, targets, 2, second={"smoothness": -1.0}, **options)
 
 
 def test_a_target_of_a_source_without_weight_and_other_models_are_refused():
