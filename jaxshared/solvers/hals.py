@@ -11,11 +11,16 @@ coupled, whose columns have norm one, or that are not quadratic move by the mult
 from __future__ import annotations
 
 import dataclasses
+import functools
+import math
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import export
+from jax.extend.core import Primitive
+from jax.interpreters import ad, batching, mlir
 
 from jaxshared.base import Constraint, Model, Move
 from jaxshared.checks import whole_number
@@ -28,6 +33,8 @@ __all__ = ["HALS", "column_passes", "separable"]
 # So many columns of a block are brought up to date together, where it has more than WIDE of them.
 GROUP = 8
 WIDE = 24
+# Blocks of so many entries are large enough for a processor's cache to matter.
+ALONE = 2**12
 # Gram matrices of all rows are formed up to so many entries.
 LARGEST = 2**26
 
@@ -72,10 +79,50 @@ def column_passes(problem, z, passes=1, moving=None):
         return jnp.where(problem.present > 0, moved, z)
     if problem.seen:
         return _seen_passes(problem, z, passes, moving)
-    linear, gram, rank = _linear(problem).T, problem.gram, z.shape[1]
-    inverse = _inverse(jnp.diagonal(gram), moving)
-    once = _grouped(linear, gram, inverse) if rank > WIDE else _plain(linear, gram, inverse)
-    return jax.lax.fori_loop(0, passes, lambda _, zt: once(zt), z.T).T
+    linear, gram = _linear(problem).T, problem.gram
+    block = linear, gram, _inverse(jnp.diagonal(gram), moving), z.T
+    if not isinstance(passes, int):  # which follows from sizes that are not known yet
+        return _passes(*block, passes=passes).T
+    return passes_p.bind(*block, passes=passes).T
+
+
+def _passes(linear, gram, inverse, zt, *, passes):
+    once = _grouped(linear, gram, inverse) if len(zt) > WIDE else _plain(linear, gram, inverse)
+    return jax.lax.fori_loop(0, passes, lambda _, zt: once(zt), zt)
+
+
+# A primitive, so that vmap sees a whole block and not the columns of all lanes.
+passes_p = Primitive("column_passes")
+passes_p.def_impl(jax.jit(_passes, static_argnames="passes"))
+passes_p.def_abstract_eval(lambda linear, gram, inverse, zt, *, passes: zt)
+mlir.register_lowering(passes_p, mlir.lower_fun(_passes, multiple_results=False))
+
+
+def _derivative(primals, tangents, *, passes):
+    tangents = tuple(map(ad.instantiate_zeros, tangents))
+    return jax.jvp(functools.partial(_passes, passes=passes), primals, tangents)
+
+
+def _lanes(args, dims, *, passes):
+    """Lanes of large blocks one after the other: the block of one stays in the cache, all of them do not."""
+    block = list(args[-1].shape)
+    if dims[-1] is not None:
+        block.pop(dims[-1])
+    small = any(map(export.is_symbolic_dim, block)) or math.prod(block) < ALONE
+    if small or jax.default_backend() != "cpu":
+        return jax.vmap(functools.partial(_passes, passes=passes), dims)(*args), 0
+    lanes = [jnp.moveaxis(x, d, 0) for x, d in zip(args, dims) if d is not None]
+
+    def one(lane):
+        own = iter(lane)
+        each = (x if d is None else next(own) for x, d in zip(args, dims))
+        return passes_p.bind(*each, passes=passes)
+
+    return jax.lax.map(one, lanes), 0
+
+
+ad.primitive_jvps[passes_p] = _derivative
+batching.primitive_batchers[passes_p] = _lanes
 
 
 def _plain(linear, gram, inverse):
