@@ -1,10 +1,10 @@
 """Over processes and devices: ``python -m benchmarks.scale WORKLOAD``.
 
 ``processes``: one and two processes of one thread each, and two side by side that exchange nothing, which is
-what this machine can give. ``namespaces``: two in network namespaces, 100 Mbit/s and no, 1 and 5 ms apart
-(``benchmarks.wire``; needs root). ``bytes``: what a step exchanges, from the compiled program. Beside it:
-``tests.spread`` (every model on devices and processes), ``benchmarks.scale_stream`` (larger than memory) and
-``benchmarks.scale_kills``.
+what this machine can give. ``namespaces KIND [MS ...]``: two in network namespaces, 100 Mbit/s and no, 1 and
+5 ms apart (``benchmarks.wire``; needs root). ``bytes``: what a step exchanges, from the compiled program.
+Beside it: ``tests.spread`` (every model on devices and processes), ``benchmarks.scale_stream`` (larger than
+memory) and ``benchmarks.scale_kills``.
 """
 
 from __future__ import annotations
@@ -63,8 +63,7 @@ def worker(kind, how, number, count, address):
             js.fit(js.NMF(RANK), source, max_steps=steps, **options)
             spent.append(time.perf_counter() - begun)
     short, long = (min(spent[1:]) for spent in times.values())  # the first ones compile
-    if number == 0:
-        print((long - short) / count)
+    print((long - short) / count)
 
 
 def free_port():
@@ -74,48 +73,66 @@ def free_port():
 
 
 def started_processes(
-    arguments, count, prefix=lambda number: [], address=None, module="benchmarks.scale"
+    arguments,
+    count,
+    prefix=lambda number: [],
+    address=None,
+    module="benchmarks.scale",
+    errors=subprocess.DEVNULL,
+    bound=True,
 ):
-    """Processes of a module, each on a core of its own: as many threads always, so the same rounding."""
+    """Processes of a module that compute with one thread each: as many always, so the same rounding.
+
+    ``bound``: each to a core of its own, with all that the runtime does beside computing.
+    """
     address = address or f"127.0.0.1:{free_port()}"
     cores = os.cpu_count() or 1
+    core = (lambda number: ["taskset", "-c", str(number % cores)]) if bound else lambda number: []
+    environment = {**os.environ, "PJRT_NPROC": "1"}
     return [
         subprocess.Popen(
             [
                 *prefix(number),
-                *("taskset", "-c", str(number % cores), sys.executable, "-m", module),
+                *(*core(number), sys.executable, "-m", module),
                 *(*arguments, str(number), str(count), address),
             ],
             stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
+            stderr=errors,
             text=True,
+            env=environment,
         )
         for number in range(count)
     ]
 
 
 def launched(arguments, count, **options):
-    """What process 0 of several printed."""
-    first, *_ = [p.communicate()[0] for p in started_processes(arguments, count, **options)]
-    return first
+    """What each of several processes printed."""
+    return [p.communicate()[0] for p in started_processes(arguments, count, **options)]
 
 
 def step_seconds(kind, count, how="together", **options):
-    """Of ``worker``; the runtime prints too."""
-    return float(launched(["worker", kind, how], count, **options).split()[-1])
+    """Of the slowest ``worker``; the runtime prints too."""
+    told = launched(["worker", kind, how], count, **options)
+    return max(float(words.split()[-1]) for words in told)
 
 
 def processes(*kinds):
-    """Time per step of one process, of two, and of two that exchange nothing: the ceiling."""
+    """Time per step of one process, of two, and of the slower of two that exchange nothing: the ceiling."""
     for kind in kinds or ("dense", "sparse"):
         one, two = (step_seconds(kind, count) for count in (1, 2))
+        free = step_seconds(kind, 2, bound=False)
         apart = step_seconds(kind, 2, "beside")
-        print(
-            f"{kind}: one process {1e3 * one:.1f} ms a step, two {1e3 * two:.1f} ms: {one / two:.2f} times "
-            f"as fast, efficiency {one / two / 2:.2f}; two with half the samples each that exchange nothing "
-            f"{1e3 * apart:.1f} ms: {one / apart:.2f} times, efficiency {one / apart / 2:.2f}",
-            flush=True,
-        )
+        print(f"{kind}: one process {1e3 * one:.1f} ms a step", flush=True)
+        for what, spent in (
+            ("two, each bound to a core", two),
+            ("two, not bound", free),
+            ("two with half the samples each that exchange nothing", apart),
+        ):
+            print(
+                f"  {what}: {1e3 * spent:.1f} ms, {one / spent:.2f} times as fast, efficiency "
+                f"{one / spent / 2:.2f}",
+                flush=True,
+            )
 
 
 def exchanged(features, rank):
@@ -123,24 +140,25 @@ def exchanged(features, rank):
     return 4 * (features * rank + rank * rank)
 
 
-def namespaces(*kinds):
-    """The formula of the page on scale against slow wires."""
-    sizes = {"tiny": 50, "dense": FEATURES, "sparse": SPARSE_FEATURES}
-    for kind in kinds or sizes:
-        local, size = step_seconds(kind, 2), exchanged(sizes[kind], RANK)
-        print(f"{kind}: two processes {1e3 * local:.1f} ms a step, {size} bytes", flush=True)
-        for delay in (0.0, 1e-3, 5e-3):
-            with two_hosts(delay, RATE) as prefix:
-                back, rate = measured(prefix)
-                address = f"{ADDRESSES[0]}:5555"
-                far = step_seconds(kind, 2, prefix=prefix, address=address)
-            meant = local + size / RATE + DELAYS * back / 2
+def namespaces(kind="tiny", *delays):
+    """The formula of the page on scale against slow wires; ``delays`` in milliseconds, one way."""
+    features = {"tiny": 50, "dense": FEATURES, "sparse": SPARSE_FEATURES}[kind]
+    local, size = step_seconds(kind, 2), exchanged(features, RANK)
+    print(f"{kind}: two processes {1e3 * local:.1f} ms a step, {size} bytes", flush=True)
+    for delay in map(float, delays or ("0", "1", "5")):
+        with two_hosts(delay / 1e3, RATE) as prefix:
+            back, rate = measured(prefix)
             print(
-                f"{kind}: a wire of {8 * rate / 1e6:.0f} Mbit/s and {1e3 * back:.1f} ms there and back: "
-                f"{1e3 * far:.1f} ms; formula: {1e3 * local:.1f} + {1e3 * size / RATE:.1f} + "
-                f"{1e3 * DELAYS * back / 2:.1f} = {1e3 * meant:.1f} ms",
+                f"a wire of {8 * rate / 1e6:.0f} Mbit/s, {1e3 * back:.1f} ms there and back:",
                 flush=True,
             )
+            far = step_seconds(kind, 2, prefix=prefix, address=f"{ADDRESSES[0]}:5555")
+        meant = local + size / RATE + DELAYS * back / 2
+        print(
+            f"{1e3 * far:.1f} ms a step; formula: {1e3 * local:.1f} + {1e3 * size / RATE:.1f} + "
+            f"{1e3 * DELAYS * back / 2:.1f} = {1e3 * meant:.1f} ms",
+            flush=True,
+        )
 
 
 def bytes_per_step():

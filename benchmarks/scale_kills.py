@@ -10,6 +10,7 @@ import os
 import pathlib
 import random
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -22,6 +23,8 @@ import jaxshared as js
 from .scale import launched, started_processes
 
 MODULE = "benchmarks.scale_kills"
+# What another process ends with: our sentence, or that of JAX's runtime where it is not inside of a step.
+WORDS = {"ours": "give the same command again", "the runtime's": "another task died"}
 
 
 def fitted(kind, folder, steps, number="0", count="1", address=None):
@@ -74,7 +77,10 @@ def kills(number="20", only=None, steps=None):
                     ends.append(end)
                     done += 1
                     there = (broken / "checkpoint.npz").exists()
-                    print(f"{kind}: kill {done}, {end[0]:.1f} s, checkpoint {there}", flush=True)
+                    print(
+                        f"{kind}: kill {done}, {end[0]:.1f} s, words: {end[1]}, checkpoint {there}",
+                        flush=True,
+                    )
                     continue
                 rounds += 1  # it came to its end between two kills, or before this one
                 print(
@@ -85,9 +91,10 @@ def kills(number="20", only=None, steps=None):
                     file.rmdir() if file.is_dir() else file.unlink()
             _to_the_end(told, broken, count)
             waits, words = zip(*ends)
+            said = ", ".join(f"{words.count(who)} with {who}" for who in (*WORDS, "none"))
             others = (
-                f"the others ended within {max(waits):.1f} s, median {np.median(waits):.1f} s, "
-                f"{sum(words)} of {done} with our message; "
+                f"the others ended within {max(waits):.1f} s, median {np.median(waits):.1f} s, in words "
+                f"{said}; "
             )
             print(
                 f"{kind}: {done} kills in {rounds + 1} fits; {others if count > 1 else ''}then the same "
@@ -117,8 +124,9 @@ def _same(one, other):
 
 
 def _killed(told, folder, count, after):
-    """Start, kill one after some seconds: how long the others took to end, and whether they said why."""
-    started = started_processes(_command(told, folder), count, module=MODULE)
+    """Start, kill one after some seconds: how long until the others ended, and whose words came."""
+    together = dict(module=MODULE, errors=subprocess.STDOUT)
+    started = started_processes(_command(told, folder), count, **together)
     time.sleep(after)
     victim = random.choice(started)
     victim.send_signal(signal.SIGKILL)
@@ -126,7 +134,9 @@ def _killed(told, folder, count, after):
     words = [process.communicate()[0] for process in started if process is not victim]
     waited = time.perf_counter() - begun
     victim.communicate()
-    return waited, all("give the same command again" in each for each in words)
+    return waited, next(
+        (who for who, said in WORDS.items() if any(said in w for w in words)), "none"
+    )
 
 
 if __name__ == "__main__":

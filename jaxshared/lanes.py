@@ -16,6 +16,7 @@ from jaxshared.data.sparse import Sparse
 from jaxshared.data.split import Placed
 from jaxshared.data.weighted import Weighted
 from jaxshared.factorisation import Factorisation
+from jaxshared.initial.methods import METHODS
 from jaxshared.places import on_places
 from jaxshared.processes import several
 from jaxshared.programs import LOOP, ONCE, program
@@ -128,13 +129,17 @@ def starts(model, sources, keys, init):
         return stacked_lanes(lanes)
     if init == "random":
         return _random_starts(model, sources, jnp.stack(keys))
-    if several():
-        raise ValueError(f"init is {init!r}, which needs all samples in one process: use 'random'.")
     if init not in model.inits:
         raise ValueError(
             f"init is {init!r}: use one of {', '.join(model.inits)}, or given factors."
         )
-    begun = _pure_start if init in model.pure_inits else _start
+    split = all(isinstance(x, Placed) for x in sources)
+    pure = init in model.pure_inits or (split and init in METHODS[1:])
+    if several() and not pure:
+        raise ValueError(
+            f"init is {init!r}, which needs all samples in one process: use 'random' or 'nndsvd'."
+        )
+    begun = _pure_start if pure else _start
     lanes = [_beside_samples(model, begun(model, init, key, sources), sources) for key in keys]
     return stacked_lanes(lanes)
 

@@ -11,6 +11,7 @@ import pandas
 import scipy.sparse
 
 import jaxshared as js
+from jaxshared.data.products import squared_norm, total
 from jaxshared.data.split import bare
 from jaxshared.problem import Problem
 
@@ -55,9 +56,9 @@ def history(model, sources, hyper, solver):
     return *program(*given), program.as_text()
 
 
-def wide(row, density):
+def wide(row, density, times=10):
     """Sources of the row with so many samples that no other size in the program comes near."""
-    shapes = tuple((features, 10 * samples + 1) for features, samples in row.shapes)
+    shapes = tuple((features, times * samples + 1) for features, samples in row.shapes)
     return make_sources(row._replace(shapes=shapes), density=density)
 
 
@@ -98,6 +99,37 @@ def a_graph(mesh):
     many, _, text = history(row.model, js.shard(sources, mesh), row.hyper, js.HALS())
     np.testing.assert_allclose(one, many, rtol=1e-12)
     assert "all-gather" in text and largest_collective(text) == 16
+
+
+def sizes_in_place(mesh):
+    """What the boundary asks of a dense source, its sum of squares and its sum, gathers nothing of it."""
+    placed = Problem.of(js.NMF(2), js.shard(wide(ROWS["NMF"], 1.0)[0], mesh), {}).sources[0]
+    text = jax.jit(lambda x: (squared_norm(x), total(x))).lower(placed).compile().as_text()
+    assert "all-reduce" in text and largest_collective(text) <= 1
+
+
+def singular_starts(mesh):
+    """NNDSVD by products where the samples are, and the steps that begin starts of views."""
+    for name, turn, init in (
+        ("JSNMF", 0, "nndsvd"),
+        ("INMF", 1, "nndsvda"),
+        ("RGHCTC", 1, "nndsvdar"),
+        ("MultiNMF", 0, "collective"),
+    ):
+        row = ROWS[name]
+        model = row.sparse or row.model
+        forms = np.asarray, scipy.sparse.csr_array
+        sources = tuple(forms[(at + turn) % 2](x) for at, x in enumerate(wide(row, 0.9, 80)))
+        options = dict(key=jax.random.key(0), max_steps=10, init=init, restarts=1, tol=None)
+        one = js.fit(model, sources, **options)
+        many = js.fit(model, js.shard(sources, mesh), **options)
+        # a randomised decomposition and X X^T
+        np.testing.assert_allclose(one.history[0], many.history[0], rtol=1e-6, err_msg=name)
+        start = jax.jit(lambda key, x, m=model, i=init: m.init(key, x, method=i))
+        placed = Problem.of(model, js.shard(sources, mesh), {}).sources
+        text = start.lower(options["key"], placed).compile().as_text()
+        # less than the square of the features, of samples each device has more
+        assert 0 < largest_collective(text) <= 12 * 12, name
 
 
 def lanes(_):
@@ -177,7 +209,16 @@ if __name__ == "__main__":
     warnings.simplefilter("error")
     devices = jax.make_mesh((4,), ("samples",))
     wanted = sys.argv[1:]
-    for each in (every_model, other_losses, a_graph, lanes, for_people, explicit_axes):
+    for each in (
+        every_model,
+        other_losses,
+        a_graph,
+        sizes_in_place,
+        singular_starts,
+        lanes,
+        for_people,
+        explicit_axes,
+    ):
         if wanted and each.__name__ not in wanted:
             continue
         each(devices)

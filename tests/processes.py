@@ -41,6 +41,12 @@ def main(number, count, port, folder):
     assert np.array_equal(again.history, result.history)
     assert len(js.local_rows(result.params.coef, sources[0])) == len(own)
     js.save(folder / "result.npz", result, MODEL)
+    js.distributed.barrier("saved")
+    loaded, _ = js.load(folder / "result.npz")  # the parts of all, in every process
+    on = dict(options(), max_steps=5)
+    further = [js.fit(MODEL, sources, **dict(on, init=each)).history for each in (loaded, result)]
+    np.testing.assert_allclose(*further, rtol=1e-12)
+    singular = js.fit(MODEL, sources, **dict(on, init="nndsvd"))
     rows = js.sweep(js.NMF(2), sources[0], rank=[1, 2], **options()).table()
     frame = pandas.DataFrame(dense, index=[f"gene {n}" for n in range(12)])
     with pytest.raises(ValueError, match="another order, in another process"):
@@ -57,8 +63,15 @@ def main(number, count, port, folder):
     assert cli.main(["fit", "--distributed", *files, *told]) == 0
     assert cli.main(["fit", "--distributed", *files, *told, "--seed", "1"]) == 2
     assert (folder / "run" / "result.npz").stat() == written
+    # one file: each takes its slice
+    whole = [*told[:-5], "-o", str(folder / "slices"), "-q"]
+    if number == 0:
+        np.save(folder / "whole.npy", data()[0])
+    js.distributed.barrier("the file is there")
+    assert cli.main(["fit", "--distributed", str(folder / "whole.npy"), *whole]) == 0
     if number == 0:
         np.save(folder / "sweep.npy", [row["objective"] for row in rows])
+        np.save(folder / "nndsvd.npy", singular.history)
 
 
 if __name__ == "__main__":

@@ -51,10 +51,16 @@ def test_two_processes_find_what_one_finds(tmp_path, x64):
     np.testing.assert_allclose(
         np.load(tmp_path / "sweep.npy"), [row["objective"] for row in swept], rtol=1e-12
     )
+    both = (dense, scipy.sparse.csr_array(sparse))
+    begun = js.fit(MODEL, both, **dict(options(), max_steps=5, init="nndsvd"))
+    # by X X^T there, by an exact decomposition here
+    np.testing.assert_allclose(np.load(tmp_path / "nndsvd.npy"), begun.history, rtol=1e-7)
     one = js.fit(js.NMF(2), dense, **dict(options(), tol=1e-5))
     found, model = js.load(tmp_path / "run" / "result.npz")
     assert model == js.NMF(2) and found.names.features[0][:2] == ("gene 0", "gene 1")
     assert not list((tmp_path / "run").glob("checkpoint*"))
+    np.testing.assert_allclose(found.objective, one.objective, rtol=1e-12)
+    found, _ = js.load(tmp_path / "slices" / "result.npz")
     np.testing.assert_allclose(found.objective, one.objective, rtol=1e-12)
 
 

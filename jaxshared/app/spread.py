@@ -133,13 +133,12 @@ def shares(sources: tuple[str, ...]) -> list[list[str]]:
 
 def _tables(files, here, count, task, aligned):
     """This process's samples of every source over the features of the first file, and the names."""
-    for names in files:
-        if len(names) < count:
-            raise ValueError(
-                f"{len(names)} files for {count} processes: give every process one, or start fewer."
-            )
     how = {"transpose": task.transpose, "header": task.header, "index": task.index}
-    own = [np.array_split(names, count)[here].tolist() for names in files]
+    # where there are fewer files than processes, each reads all and keeps its slice of the samples
+    own = [
+        names if len(names) < count else np.array_split(names, count)[here].tolist()
+        for names in files
+    ]
     parts = [[read_source(name, **how) for name in names] for names in own]
     # process 0 has the first file of every source
     wanted = json.loads(dictated(json.dumps([each[0].features for each in parts])))
@@ -149,12 +148,29 @@ def _tables(files, here, count, task, aligned):
     else:
         firsts = [names[0] for names in files]
     tables = [_joined(*each) for each in zip(parts, own, wanted, firsts)]
+    tables = [
+        _slice(table, names, here, count) if len(names) < count else table
+        for table, names in zip(tables, files)
+    ]
     if aligned == "samples":
         _check_same_samples(tables, [names[0] for names in own])
     if task.names is None and not any(wanted):
         return tables, None
     # rows of the coefs are places on the mesh, which no process can name for the others
     return tables, Names(task.names, tuple(wanted), (None,) * len(files))
+
+
+def _slice(table, names, here, count):
+    """What one of several processes takes of samples that all of them have read."""
+    samples = table.values.shape[1]
+    if samples < count:
+        raise ValueError(
+            f"{', '.join(names)}: {samples} samples for {count} processes, start fewer."
+        )
+    begin, end = (samples * number // count for number in (here, here + 1))
+    values = table.values.tocsc() if scipy.sparse.issparse(table.values) else table.values
+    own = None if table.samples is None else table.samples[begin:end]
+    return dataclasses.replace(table, values=values[:, begin:end], samples=own)
 
 
 def _check_same_samples(tables, paths):

@@ -51,8 +51,8 @@ def squared_norm(source):
     if isinstance(source, Product):
         return source.squared_norm
     values = source.data if isinstance(source, Sparse) else source
-    values = jnp.ravel(values)
-    return jnp.vdot(values, values)
+    # not raveled: that would gather what is split over devices
+    return jnp.tensordot(values, values, values.ndim)
 
 
 def total(source):

@@ -18,17 +18,18 @@ from jaxshared.checks import one_of, random_key
 from jaxshared.data.products import squared_norm, total, transposed_product, zero_filled
 from jaxshared.data.sources import host
 from jaxshared.data.sparse import Sparse
-from jaxshared.data.split import Rows
+from jaxshared.data.split import Placed, Rows
 from jaxshared.initial.draws import uniform_at
+from jaxshared.initial.inplace import nndsvd_in_place
 
 __all__ = [
     "METHODS",
     "column_norms",
     "fitted",
     "nndsvd",
+    "nndsvd_beside",
     "random_columns",
     "random_factors",
-    "side_by_side",
 ]
 
 METHODS = Model.inits
@@ -90,8 +91,11 @@ def nndsvd(key, source, rank, method="nndsvd"):
     random values. Columns past the numerical rank of the source are random.
     """
     random_key(key)
-    source = zero_filled(source)
     one_of(method, "method", METHODS[1:])
+    if isinstance(source, Placed):
+        basis, (coef,) = nndsvd_in_place(key, (source,), rank, method)
+        return basis, coef
+    source = zero_filled(source)
     if rank == 0:
         return tuple(jnp.zeros((size, 0), source.dtype) for size in source.shape)
     have = min(rank, *source.shape)
@@ -123,6 +127,16 @@ def nndsvd(key, source, rank, method="nndsvd"):
         more = np.asarray(random_columns(extra, factor.shape[0], rank, source.dtype))
         factor[:, ~found] = 0.01 * level * more[:, ~found]
     return jnp.asarray(basis), jnp.asarray(coef)
+
+
+def nndsvd_beside(key, sources, rank, method):
+    """A basis, and the coefs of each source, from the sources side by side and of equal norm."""
+    if all(isinstance(source, Placed) for source in sources):
+        return nndsvd_in_place(key, sources, rank, method)
+    joined, scales = side_by_side(sources)
+    basis, coef = nndsvd(key, joined, rank, method)
+    ends = np.cumsum([source.shape[1] for source in sources])[:-1]
+    return basis, [rows / scale for rows, scale in zip(jnp.split(coef, ends), scales)]
 
 
 def _singular(key, source, rank):

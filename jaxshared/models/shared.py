@@ -17,7 +17,6 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from jaxshared.base import Constraint, Params
 from jaxshared.checks import one_of, random_key
@@ -116,14 +115,13 @@ class SharedBasis(Factorisation):
         bases, coefs = [], [[] for _ in sources]
         for s, (members, rank) in enumerate(self.sharing):
             taken = sum(r for others, r in self.sharing if set(others) > set(members))
-            joined, scales = start.side_by_side([sources[i] for i in members])
-            basis, coef = start.nndsvd(
-                jax.random.fold_in(random_key(key), s), joined, taken + rank, method
+            own = [sources[i] for i in members]
+            basis, rows = start.nndsvd_beside(
+                jax.random.fold_in(random_key(key), s), own, taken + rank, method
             )
             bases.append(basis[:, taken:])
-            ends = np.cumsum([sources[i].shape[1] for i in members])[:-1]
-            for i, scale, rows in zip(members, scales, jnp.split(coef[:, taken:], ends)):
-                coefs[i].append(rows / scale)
+            for i, coef in zip(members, rows):
+                coefs[i].append(coef[:, taken:])
         params = Params(tuple(bases), tuple(jnp.concatenate(own, axis=1) for own in coefs))
         fitted = [
             # Components of different decompositions overlap: the best multiple of their sum.
