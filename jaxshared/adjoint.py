@@ -124,23 +124,31 @@ def _implicit_jvp(run, model, primals, tangents):
     best = problem.polished(ended, *fixed)
     z = jax.tree.map(lambda moving, old, new: moving + (new - old), z, ended, best)
     clear, scale = problem.clearing(best, *fixed), problem.scale(best, *fixed)
+    rest = unrest(best, problem.gradient(best, *fixed), scale)
+    # A factor: what stands in a condition is lost in reverse mode.
+    sure = jnp.where(at_rest(rest), jnp.ones_like(rest), jnp.nan)
     dz = sensitivity(problem.gradient, z, arguments, moves, clear=clear, scale=scale)
+    # A slope that jumps, as L1's, does not feel the arguments: what is not known of z would be zero of them.
+    asked = sum(jnp.sum(move).astype(rest.dtype) for move in jax.tree.leaves(moves) if _moves(move))
+    dz = jax.tree.map(lambda v: v + ((sure - 1) * asked).astype(v.dtype), dz)
     # Where it is differentiated a fit is at that minimum: a slope of what is made of it is taken there too.
     params, dparams = jax.jvp(problem.finished, (z, *arguments), (dz, *moves))
     # To first order the objective does not feel that the minimum moves, if it is one.
     least = functools.partial(problem.objective, z)
     objective, dobjective = jax.jvp(least, arguments, moves)
-    rest = unrest(best, problem.gradient(best, *fixed), scale)
-    # A factor: what stands in a condition is lost in reverse mode.
-    dobjective *= jnp.where(at_rest(rest), jnp.ones_like(objective), jnp.nan)
+    dobjective *= sure.astype(objective.dtype)
     still = jax.tree.map(_zero_tangent, result)
     result = result._replace(params=params, objective=objective)
     return result, still._replace(params=dparams, objective=dobjective)
 
 
+def _moves(leaf):
+    return jnp.issubdtype(leaf.dtype, jnp.floating)
+
+
 def _zero_tangent(leaf):
     """Integers, as the status, have tangents of a type of their own."""
-    if jnp.issubdtype(jnp.result_type(leaf), jnp.floating):
+    if _moves(leaf):
         return jnp.zeros_like(leaf)
     return np.zeros(jnp.shape(leaf), jax.dtypes.float0)
 

@@ -102,3 +102,17 @@ def test_gradient_steps_need_no_halves(optimiser):
     assert js.solve(model, start, (x,), (), solver=solver, max_steps=1).num_steps == 1
     assert found.objective < 0.9 * found.history[0]
     assert found.violation < 0.01
+
+
+def test_a_fit_that_rests_at_a_kink_has_no_slope_in_either_mode(x64):
+    """The slope of L1 jumps and feels no small change of the data: reverse mode said 0, forward mode NaN."""
+    x = jax.random.uniform(jax.random.key(0), (12, 16))
+    model = Own(2, OBJECTIVES["L1"])
+    start = model.init(jax.random.key(1), (x,))
+
+    def size(x):
+        result = js.solve(model, start, (x,), model.hyper((x,)), max_steps=200, tol=1e-6)
+        return jnp.sum(result.params.bases[0] @ result.params.coefs[0].T)
+
+    assert np.isnan(jax.jvp(size, (x,), (x,))[1])
+    assert np.isnan(jax.grad(size)(x)).all()
