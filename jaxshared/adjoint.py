@@ -143,7 +143,7 @@ def _implicit_jvp(run, model, primals, tangents):
 
 
 def _moves(leaf):
-    return jnp.issubdtype(leaf.dtype, jnp.floating)
+    return jnp.issubdtype(getattr(leaf, "dtype", type(leaf)), jnp.floating)
 
 
 def _zero_tangent(leaf):
